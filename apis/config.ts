@@ -230,7 +230,7 @@ export interface LeaderElectionTimes {
 /** The files that are loaded at boot, before an agent runs. */
 export interface BootConfig {
   readonly enabled: boolean;
-  /** What is in force if they cannot be loaded: next to nothing is let in, or everything. */
+  /** The rules in force if they cannot be loaded: next to nothing is let in, or everything. */
   readonly onError: 'minimal' | 'open';
   /** CIDRs from which `minimal` lets SSH in. */
   readonly ssh: readonly string[];

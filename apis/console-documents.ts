@@ -8,7 +8,7 @@ import type { Verdict } from './flow.ts';
 import type { FindingKind } from './lint/finding.ts';
 import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from './objects.ts';
 
-/** What rules dropped and rejected, now and over a day. */
+/** Packets that rules dropped and rejected, now and over a day. */
 export interface Drops {
   readonly scope: ConsoleScope;
   readonly time: string;
@@ -60,7 +60,7 @@ export interface Asked {
 /** The most nodes that one document asks. */
 export const MOST_ASKED = 64;
 
-/** Who was denied: of the flow inventories, so only what rules with `enableLogging` denied. */
+/** Denied peers: of the flow inventories, so only those that rules with `enableLogging` denied. */
 export interface DeniedPeers {
   readonly scope: ConsoleScope;
   readonly time: string;
@@ -78,9 +78,9 @@ export interface DeniedPeer {
   readonly direction: Direction;
   readonly traffic: PolicyTraffic;
   readonly protocol: string | number;
-  /** Of the server; null: it has none, or it stands for many. */
+  /** The server's port; null: it has none, or it stands for many. */
   readonly port: number | null;
-  /** What became of the flows. */
+  /** The verdict on the flows. */
   readonly verdict: Verdict;
   /** The rule that decides them now; null: none. */
   readonly rule: { readonly policy: string; readonly rule: string } | null;
@@ -93,14 +93,14 @@ export interface DeniedPeer {
   readonly nodes: readonly string[];
 }
 
-/** What Audit policies would have done. */
+/** Verdicts that Audit policies would have given. */
 export interface Audit {
   readonly scope: ConsoleScope;
   readonly time: string;
   readonly asked: Asked;
   /** In the order of evaluation, also those that matched nothing. */
   readonly rules: readonly AuditRule[];
-  /** Of the nodes' last records; most records first, at most `MOST_PEERS`. */
+  /** From the nodes' last records; most records first, at most `MOST_PEERS`. */
   readonly peers: readonly AuditPeer[];
   readonly isCut: boolean;
 }
@@ -117,11 +117,11 @@ export interface AuditPeer {
   readonly policy: string;
   readonly rule: string;
   readonly direction: Direction;
-  /** What the rule would have done. */
+  /** The rule's verdict if it were enforced. */
   readonly verdict: RuleAction;
   readonly peer: string;
   readonly protocol: string | number;
-  /** Of the server; null: it has none. */
+  /** The server's port; null: it has none. */
   readonly port: number | null;
   /**
    * Records: no more than one of each connection, and fewer than connections if some are limited.
@@ -131,10 +131,10 @@ export interface AuditPeer {
   readonly nodes: readonly string[];
 }
 
-/** What `nodewall lint` says of the policies in force. */
+/** The findings of `nodewall lint` on the policies in force. */
 export interface Lint {
   readonly scope: ConsoleScope;
-  /** Of the state that it is about. */
+  /** The time of the state that it is about. */
   readonly time: string;
   readonly findings: readonly LintFinding[];
   /** How many findings are left out. */
@@ -172,10 +172,10 @@ export interface PreviewRequest {
 
 export const LONGEST_PREVIEW = 1 << 20;
 
-/** What applying it would do. Nothing is stored, and nothing is sent to nodes. */
+/** The effect of applying it. Nothing is stored, and nothing is sent to nodes. */
 export interface Preview {
   readonly scope: ConsoleScope;
-  /** Of the state that it is compared with. */
+  /** The time of the state that it is compared with. */
   readonly time: string;
   /** Why it would be refused, or is left out; if there are errors, nothing below is computed. */
   readonly problems: readonly PreviewProblem[];
@@ -229,7 +229,7 @@ export interface PreviewRow {
   readonly change: 'denied' | 'allowed' | 'other';
 }
 
-/** What is seen now and would be denied. */
+/** Flows that are seen now and would be denied. */
 export type PreviewImpact =
   | { readonly reason: string }
   | {

@@ -55,7 +55,7 @@ export interface Overview {
   /** In the order of evaluation; those that are not enforced in any version come last. */
   readonly policies: readonly OverviewPolicy[];
   readonly rollouts: readonly OverviewRollout[];
-  /** What somebody has to look at, the worst first, as `nodewall status` says. */
+  /** Problems that somebody has to look at, the worst first, as in `nodewall status`. */
   readonly problems: readonly StatusProblem[];
 }
 
@@ -69,7 +69,7 @@ export interface OverviewNode {
    * change.
    */
   readonly reported: string | null;
-  /** Of its agent; null: not known. */
+  /** The version of its agent; null: not known. */
   readonly version: string | null;
   readonly dataplane: DataplaneName | null;
 }
@@ -146,12 +146,12 @@ export interface PolicyException {
 export const MOST_EXCEPTIONS = 50;
 export const OTHER_REASONS = 'other reasons; nodewall status and the policy have more';
 
-/** What is in force of one policy on one node. */
+/** The state of one policy on one node. */
 export type CellState =
   | 'NotApplied'
   | 'InForce'
   | ExceptionState
-  /** Of the node, whatever the policy: `Silent` has the last rules in force. */
+  /** States of the node, whatever the policy: `Silent` has the last rules in force. */
   | Extract<NodePhase, 'Off' | 'Disabled' | 'NotFollowing' | 'Silent' | 'Unknown'>;
 
 /**
@@ -198,14 +198,16 @@ export interface OverviewRollout {
   readonly progress: string;
   readonly message: string;
   readonly policies: RolloutDecision['policies'];
-  /** Of those that take part so far; null: not counted yet. */
+  /** The number that take part so far; null: not counted yet. */
   readonly nodes: number | null;
   readonly updated: number | null;
   readonly confirmed: number | null;
   readonly failed: NonNullable<RolloutStatus['failed']>;
   readonly silent: NonNullable<RolloutStatus['silent']>;
   readonly waiting: readonly string[];
-  /** What can be done in this state, as lines for a shell; the console does nothing itself. */
+  /**
+   * Actions that are possible in this state, as lines for a shell; the console does nothing itself.
+   */
   readonly commands: readonly { readonly does: string; readonly line: string }[];
 }
 
@@ -227,8 +229,8 @@ export type OverviewLine =
   | ({ readonly type: 'change' } & OverviewChange);
 
 /**
- * What replaces the same of the Overview before. Nodes are never added or removed here: then a
- * whole Overview follows.
+ * The parts that replace those of the Overview before. Nodes are never added or removed here: then
+ * a whole Overview follows.
  */
 export interface OverviewChange {
   readonly time: string;

@@ -1,6 +1,6 @@
 /**
- * What the controllers say of themselves: to users at `controllers`, to each other below
- * `controllerstate`. Nodes and their objects are not in it.
+ * The state of the controllers: for users at `controllers`, for each other below `controllerstate`.
+ * Nodes and their objects are not in it.
  */
 import { CONTROL_PLANE, type GateValue } from './stream.ts';
 
@@ -14,14 +14,14 @@ export const CONTROLLER_STATE_PATH = `${ROOT}/controllerstate`;
 /** Milliseconds that another controller has for its answer. */
 export const STATE_PATIENCE = 2_000;
 
-/** Of one controller. Times are ISO 8601. */
+/** The state of one controller. Times are ISO 8601. */
 export interface ControllerState {
-  /** Of its pod; without one HOST:PORT. */
+  /** Name of its pod; without one HOST:PORT. */
   readonly name: string;
   readonly version: string;
   readonly nodejs: string;
   readonly time: string;
-  /** Of the process (seconds). */
+  /** The process's, in seconds. */
   readonly uptime: number;
   /** Bytes. */
   readonly memory: { readonly rss: number; readonly heapUsed: number };
@@ -31,7 +31,7 @@ export interface ControllerState {
   readonly missingRights: readonly string[];
   /** Null: not known yet. */
   readonly gates: Readonly<Record<string, GateValue | null>>;
-  /** Of the state that is published. */
+  /** The revision of the state that is published. */
   readonly revision: string;
   /** Agents that are connected to it. */
   readonly streams: number;
@@ -44,7 +44,7 @@ export interface ControllerState {
    * controller does not say it.
    */
   readonly leftOutServices?: readonly string[];
-  /** Of each resource that it lists and watches. */
+  /** Each resource that it lists and watches. */
   readonly watches: readonly ControllerWatch[];
   /** Prometheus' text format: what `/metrics` has. */
   readonly metrics: string;

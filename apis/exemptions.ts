@@ -1,7 +1,7 @@
 import type { CompiledRule, NodeState } from './compiled.ts';
 import type { Config } from './config.ts';
 
-/** What comes before all rules, as docs/semantics.md section 2 has it. */
+/** The decisions that come before all rules, as docs/semantics.md section 2 has it. */
 
 /** Router and neighbour solicitations and advertisements (RFC 4861). */
 export const NEIGHBOR_DISCOVERY: readonly number[] = [133, 134, 135, 136];

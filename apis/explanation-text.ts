@@ -11,7 +11,7 @@ const OUTCOMES: Readonly<Record<Considered['outcome'], string>> = {
   decided: 'decided',
 };
 
-/** What became of a rule that was tested. */
+/** The outcome of a rule that was tested. */
 export function outcomeText({ mismatch, outcome }: Pick<Considered, 'mismatch' | 'outcome'>): string {
   return mismatch === null ? OUTCOMES[outcome] : `no match: ${mismatch}`;
 }

@@ -31,7 +31,8 @@ export interface InwardQuestion {
 export interface AskedProbe {
   readonly name: string;
   /**
-   * Who made it before, and shall again: from elsewhere it would prove nothing. Absent: anybody.
+   * The prober that made it before, and shall again: from elsewhere it would prove nothing. Absent:
+   * anybody.
    */
   readonly prober?: string;
 }
@@ -75,7 +76,7 @@ const MOST_ASKED = MOST_INWARD + OWN_INWARD.length;
 export const INWARD_PATIENCE = { connection: 3_000, onTheWay: 1_500 } as const;
 /** Bytes: of a question, an answer, or what controllers pass on. */
 export const MOST_PROBES_BODY = 16 << 10;
-/** Of Nodes and controllers, and of an error. */
+/** The longest name of a Node or controller, and the longest error. */
 const LONGEST_NAME = 253;
 const LONGEST_REASON = 500;
 

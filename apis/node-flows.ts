@@ -15,11 +15,11 @@ export interface NodeFlows {
   /** Whether more kinds match. */
   readonly isCut: boolean;
   /**
-   * Of a page: where the next one begins. Absent: this was the last, or pages were not asked for.
+   * The place where the next page begins. Absent: this was the last, or pages were not asked for.
    */
   readonly continue?: string;
   /**
-   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
+   * The agent's additions to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
    */
   readonly controlPlane?: readonly FailsafeEntry[];
   /** Kinds of the inventory. */
@@ -33,7 +33,7 @@ export interface NodeFlow {
   /** An address, or a CIDR for many. */
   readonly peer: string;
   readonly protocol: NonNullable<Flow['protocol']>;
-  /** Of the server. */
+  /** The server's port. */
   readonly port?: number;
   readonly icmpType?: number;
   readonly icmpCode?: number;
@@ -41,7 +41,7 @@ export interface NodeFlow {
   readonly allPorts?: true;
   /** Link group of the interface: a name of the configuration, else the number. Absent: none. */
   readonly interfaceGroup?: string | number;
-  /** What became of the flows. */
+  /** The verdict on the flows. */
   readonly verdict: Verdict;
   readonly connections: number;
   /** Null: not known. */
@@ -49,15 +49,15 @@ export interface NodeFlow {
   readonly firstSeen: string;
   readonly lastSeen: string;
   /**
-   * What rules are asked about: the last flow of the kind. Where the kind has many peers or ports,
-   * it is one example of them.
+   * The flow that rules are asked about: the last one of the kind. Where the kind has many peers or
+   * ports, it is one example of them.
    */
   readonly flow: Flow;
-  /** What the rules in force decide; null: none are in force. */
+  /** The decision of the rules in force; null: none are in force. */
   readonly decision: Answer | null;
 }
 
-/** What an inventory lacks. */
+/** Flows that an inventory lacks. */
 export interface Missed {
   /** Kinds that were left out because there were too many. */
   leftOut: number;
@@ -67,7 +67,7 @@ export interface Missed {
   busySeconds: number;
 }
 
-/** What a bundle without flows says of them, and why. */
+/** The text of a bundle in place of flows, and the reason. */
 export const FLOWS_LEFT_OUT = [
   'flows',
   'they say who connected to whom in the last days: --with-flows adds them',

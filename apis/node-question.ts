@@ -1,7 +1,8 @@
 /**
- * What only a node knows (its counters, records, flows, names, interfaces, metrics, …), asked for
- * through the controllers (docs/cluster.md): what a controller asks an agent by its stream
- * (QuestionUpdate), what the agent answers, and what controllers pass on to each other.
+ * Facts that only a node knows (its counters, records, flows, names, interfaces, metrics, …), asked
+ * for through the controllers (docs/cluster.md): the question of a controller to an agent by its
+ * stream (QuestionUpdate), the agent's answer, and the messages that controllers pass on to each
+ * other.
  */
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
 
@@ -44,7 +45,10 @@ export type Answered = { readonly text: string } | { readonly problem: string; r
 
 export type NodeAnswer = { readonly id: string } & Answered;
 
-/** What one controller passes on to another; a question is answered with Answered, or `{}`. */
+/**
+ * The message that one controller passes on to another; a question is answered with Answered, or
+ * `{}`.
+ */
 export type PassedQuestion =
   | ({ readonly kind: 'question'; readonly node: string } & NodeQuestion)
   | { readonly kind: 'answer'; readonly node: string; readonly answer: NodeAnswer };

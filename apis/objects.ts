@@ -198,7 +198,7 @@ export interface ClusterNetworkPolicy {
   readonly share?: PolicyShare;
 }
 
-/** What a policy's status says of its rollout. */
+/** The rollout in a policy's status. */
 export interface PolicyRollout {
   /** Null: nothing is decided. */
   readonly decision: RolloutDecision | null;

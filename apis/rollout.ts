@@ -70,7 +70,7 @@ export interface RolloutShare {
 export const EVERY_PLACE = 'z';
 
 /**
- * What the leader decided, and every controller compiles by. It is in the status of each policy of
+ * The leader's decision, by which every controller compiles. It is in the status of each policy of
  * the group; the one with the highest serial counts.
  */
 export interface RolloutDecision extends RolloutShare {
@@ -86,7 +86,7 @@ export interface RolloutDecision extends RolloutShare {
   readonly policies: readonly RolloutMember[];
 }
 
-/** What the leader notes beside a decision; no controller compiles by it. */
+/** The leader's notes beside a decision; no controller compiles by them. */
 export interface RolloutNotes {
   /** When all nodes of the step had confirmed (ISO 8601); absent: not yet. */
   readonly settled?: string;

@@ -15,7 +15,7 @@ const NOT_YET = 'no controller has written its status yet';
 /** Phases of policies that are as wanted. */
 const WELL = ['Realized', 'NoNodes'];
 
-/** What an operator has to look at of a Guardrail; null: nothing. */
+/** The problem of a Guardrail that an operator has to look at; null: none. */
 export function guardrailProblem({ name, status }: Reported<GuardrailStatus>): StatusProblem | null {
   const object = `Guardrail/${name}`;
   if (status === undefined) return { object, phase: 'Pending', message: NOT_YET };

@@ -278,11 +278,11 @@ export interface NodeReport {
   readonly hostAddresses: readonly string[];
   /** Version of nodewall. */
   readonly version: string;
-  /** What the agent does with rules beyond version 0.1: of `AGENT_FEATURES`; absent: nothing. */
+  /** The agent's support of rules beyond version 0.1: of `AGENT_FEATURES`; absent: none. */
   readonly features?: readonly string[];
   /** Absent: the agent has nothing to say of egress gateways, or is of a version without them. */
   readonly egress?: NodeEgressReport;
-  /** What the agent counts; absent: it is of a version before this field. */
+  /** The agent's counts; absent: it is of a version before this field. */
   readonly totals?: NodeTotals;
   readonly dataplane: DataplaneName;
   /** ISO 8601, UTC. In reports that the controller shows: the time at which the report arrived. */
@@ -318,15 +318,15 @@ export type RuleTotal = readonly [id: string, packets: number, bytes: number];
 /** Maximum length of NodeTotals.rules. */
 export const MOST_RULE_TOTALS = 100;
 
-/** What a node does for egress gateways. */
+/** A node's report on egress gateways. */
 export interface NodeEgressReport {
   /** Why it steers nothing, whatever its view says; absent: it does what its view says. */
   readonly refused?: string;
   /** The address of its end of the tunnel that is in force; absent: none is. */
   readonly tunnel?: string;
   /**
-   * What the network configuration lacks, whose connections are dropped; absent: nothing. At most
-   * `MOST_EGRESS_PROBLEMS`.
+   * Objects that the network configuration lacks, whose connections are dropped; absent: nothing.
+   * At most `MOST_EGRESS_PROBLEMS`.
    */
   readonly problems?: readonly string[];
 }

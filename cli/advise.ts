@@ -204,7 +204,7 @@ async function objectsFor(
   return objects;
 }
 
-/** What to do with the policies. */
+/** Advice on the next steps with the policies. */
 function nextLines({ roles }: Advice, { isCluster }: Heard): string[] {
   const names = roles.flatMap(({ policies }) => policies.map(({ name }) => name));
   const [first = 'NAME'] = names;

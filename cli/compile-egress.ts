@@ -5,7 +5,7 @@ import { type Interval, toCidrs } from '../lib/net/interval.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { table } from './output.ts';
 
-/** What a node does for egress gateways, as JSON: maps by key in order, ranges as text. */
+/** A node's egress as JSON: maps by key in order, ranges as text. */
 export function egressJson(egress: NodeEgress): object {
   const { inside, nodes, floating, sources, subnets, classes, outcomes, arrivals, ...rest } = egress;
   const ranges = (list: readonly DestinationRange[], family: Family) =>

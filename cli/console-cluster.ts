@@ -9,7 +9,7 @@ import { writeAnswer } from '../controller/publish/write-answer.ts';
 import { readBody } from '../lib/process/body.ts';
 import type { LetIn } from './console-door.ts';
 
-/** What passes; above all no credentials, no cookie, and nothing that names a user. */
+/** Headers that pass; above all no credentials, no cookie, and nothing that names a user. */
 const REQUEST_HEADERS = ['accept', 'accept-encoding', 'content-type'] as const;
 const RESPONSE_HEADERS = [
   ...(['content-type', 'content-encoding', 'content-length', 'vary', 'retry-after', 'allow'] as const),

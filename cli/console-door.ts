@@ -26,7 +26,7 @@ export interface DoorOptions {
 /** Bytes of the secret part of the path. */
 const SECRET = 24;
 const HOST = '127.0.0.1';
-/** What the console asks for: of two API groups, names without anything to decode. */
+/** Paths that the console asks for: of two API groups, names without anything to decode. */
 const PATH = /^\/apis\/(?:controlplane\.)?nodewall\.io(?:\/[A-Za-z0-9._~:-]+)*$/;
 const DOTS = /\/\.{1,2}(?:\/|$)/;
 const LONGEST_URL = 8 << 10;
@@ -92,7 +92,7 @@ export class Door {
     }
   }
 
-  /** What is asked for, or why it is refused. */
+  /** The request's path, or why it is refused. */
   #look(request: IncomingMessage): Pick<LetIn, 'path' | 'query'> | Failure {
     const { method = '', headers, url = '' } = request;
     const hosts = request.headersDistinct.host ?? [];

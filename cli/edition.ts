@@ -10,7 +10,7 @@ export const NODEWALL: Edition = { name: 'nodewall', hasMachine: true };
 /** For workstations, of any system: no addon, no agent, no controller. */
 export const KUBECTL_PLUGIN: Edition = { name: 'kubectl nodewall', hasMachine: false };
 
-/** What stands in texts for a command of the program, but not of nodes. */
+/** Texts have this for a command of the program, but not of nodes. */
 const COMMAND =
   /(^ *|[`'])nodewall (?!(?:agent|controller|off|on|flush|confirm|retry|cleanup|boot-unit)\b)(?=[a-z-])/gm;
 

@@ -13,7 +13,10 @@ export interface NodeStatusOptions {
   readonly output: 'text' | 'json';
 }
 
-/** What the agent of this node steers, takes and drops, with the counters of the kernel. */
+/**
+ * Prints the connections that the agent of this node steers, takes and drops, with the counters of
+ * the kernel.
+ */
 export async function printNodeStatus({ stateDir, output }: NodeStatusOptions): Promise<ExitStatus> {
   const { node, egress } = await readState(stateDir);
   if (egress === undefined) {

@@ -94,7 +94,7 @@ function toRow(flow: NodeFlow): string[] {
   ];
 }
 
-/** What became of the flows if that is not what rules decide now, and by which rule. */
+/** The verdict on the flows if rules decide otherwise now, and by which rule. */
 function decisionText({ verdict, decision }: NodeFlow): string {
   if (decision === null) return `${word(verdict)} (no rules in force)`;
   const now = answerText(decision);

@@ -73,7 +73,7 @@ function rateText(perHour: number): string {
   return perHour < 10 ? perHour.toFixed(1) : perHour.toFixed(0);
 }
 
-/** What changes on a node, and what its inventory cannot say. */
+/** The changes on a node, and the gaps of its inventory. */
 function summary(one: NodeImpact): string {
   const { node, since, liveAt, denied, allowed, kinds, folded, otherwise, unknownNames, missed } = one;
   const { leftOut, overruns, busySeconds } = missed;

@@ -3,7 +3,7 @@ import { KUBECTL_PLUGIN, NODEWALL, named } from './edition.ts';
 import { MACHINE_COMMANDS } from './machine-commands.ts';
 import { run } from './program.ts';
 
-/** What the plugin says on standard error, and its exit status. */
+/** The plugin's standard error, and its exit status. */
 async function plugin(
   ...args: readonly string[]
 ): Promise<{ readonly status: number; readonly said: string }> {

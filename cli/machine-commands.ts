@@ -16,7 +16,7 @@ export const MACHINE_COMMANDS: ReadonlyMap<string, string> = new Map([
   ['dump transaction', 'run it on the node, where nodewall is installed'],
 ]);
 
-/** Of these a node is asked if it is named; without a node they are about this machine. */
+/** These ask a node if it is named; without a node they are about this machine. */
 const OF_A_NODE: readonly string[] = [
   'explain',
   'top',

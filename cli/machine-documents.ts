@@ -130,7 +130,7 @@ export class MachineDocuments implements ConsoleDocuments {
     return await this.#surveys.preview(yaml, user);
   }
 
-  /** What an agent would answer to a controller. */
+  /** Answers as an agent would answer a controller. */
   async ask(question: NodeQuestion): Promise<Answered> {
     const { stateDir, config } = this.#options;
     try {
@@ -167,7 +167,7 @@ export class MachineDocuments implements ConsoleDocuments {
   }
 }
 
-/** What did not change is the same object, as watchers need it. */
+/** Unchanged parts are the same objects, as watchers need it. */
 function withSame(before: Overview, now: Overview): Overview {
   const same = <T>(was: T, is: T): T => (isDeepStrictEqual(was, is) ? was : is);
   return {

@@ -7,7 +7,7 @@ import { sameItems } from '../lib/sharing/same-items.ts';
 
 type Node = Extract<ClusterObject, { kind: 'Node' }>;
 
-/** What the Node of a machine is made of. */
+/** The facts that the Node of a machine is made of. */
 export interface Host {
   readonly name: string;
   /** As the label kubernetes.io/arch has it. */

@@ -8,10 +8,10 @@ import type { CheckLine } from '../lib/process/check-line.ts';
 import { VERSION } from '../lib/process/version.ts';
 
 export interface SeenMachine {
-  /** What is enforced; null: nothing ever was. */
+  /** The state in force; null: there never was one. */
   readonly state: NodeState | null;
   readonly name: string;
-  /** What `nodewall check` says of the machine. */
+  /** The lines of `nodewall check` for the machine. */
   readonly checks: readonly CheckLine[];
   readonly stateDir: string;
   readonly now: Date;

@@ -11,7 +11,7 @@ export interface OfNode {
   readonly kubeconfig?: string;
 }
 
-/** What a node of a cluster knows if one is named, else `here`. */
+/** The answer of a node of a cluster if one is named, else `here`. */
 export async function fromNode<T>(
   { node, kubeconfig }: OfNode,
   about: NodeData,

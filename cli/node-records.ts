@@ -25,7 +25,7 @@ export interface NodeRecordsOptions extends OfNode, FilterOptions {
 interface Records {
   readonly records: readonly ReadRecord[];
   readonly isCut: boolean;
-  /** Of the node, when it began to read. */
+  /** The node's time when it began to read. */
   readonly time: string;
 }
 

@@ -90,12 +90,12 @@ function withoutRollout({ metadata: { name }, spec }: Policy, command?: RolloutC
   return new CommandError(EXIT.invalid, `${why}${more}`);
 }
 
-/** What there is in place of `undo`. */
+/** The way to take in place of `undo`. */
 function otherWay(policy: string): string {
   return `No earlier version of it is stored: apply it from where your manifests are, or let it record only:\n  ${recordOnly(policy)}`;
 }
 
-/** What somebody who gave the command may not expect; null: it did what it says. */
+/** A remark that somebody who gave the command may not expect; null: it did as it says. */
 function remarkOn(
   command: RolloutCommand,
   { policy, state }: ShownRollout,

@@ -66,7 +66,7 @@ function fromTime(text: string): number {
   throw new CommandError(EXIT.usage, `--unused: ${shown}: must be as in 30d, or 2026-11-21T15:00:00Z`);
 }
 
-/** Of those that answer; the others are named. */
+/** Asks all nodes; those that do not answer are named. */
 async function ofAllNodes(
   { kubeconfig, node }: RulesOptions,
   query: URLSearchParams,

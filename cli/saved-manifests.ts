@@ -46,7 +46,7 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
   };
 }
 
-/** What the agent of this machine read its objects from, and the last valid versions of them. */
+/** The source of this machine's agent's objects, and the last valid versions of them. */
 export interface SavedManifests {
   readonly paths: readonly string[];
   readonly lastValid: LastValidVersions;

@@ -58,7 +58,7 @@ async function ofMachine(options: SeenLintOptions): Promise<SeenNode> {
   return { counts, flows: await seenBy(counts.node, () => allFlowsOfMachine(options)) };
 }
 
-/** Of those that answer; the others are named. */
+/** Asks all nodes; those that do not answer are named. */
 async function ofCluster(request: KubeApi, node: string | undefined): Promise<SeenNode[]> {
   const ask = async (one: string): Promise<SeenNode> => {
     const counts = toRuleCounts(await askNode(request, one, 'counters'));

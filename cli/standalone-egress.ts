@@ -29,7 +29,7 @@ export interface EgressView {
 }
 
 /**
- * What a stand-alone agent does for egress gateways, if the feature gate is on. Gateways that need
+ * A stand-alone agent's view of egress gateways, if the feature gate is on. Gateways that need
  * leases are left out: the policies that name them drop, for the reason no-gateway.
  */
 export function egressView(

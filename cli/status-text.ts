@@ -13,7 +13,7 @@ interface RolloutUnderWay {
   readonly message: string;
 }
 
-/** What `nodewall status` shows. */
+/** The data that `nodewall status` shows. */
 export interface ClusterStatus {
   /** By phase; those without Nodes are left out. */
   readonly nodes: Readonly<Partial<Record<NodePhase, number>>>;

@@ -27,7 +27,7 @@ interface TopOptions extends OfNode {
   readonly output: 'table' | 'json';
 }
 
-/** What a rule matched in the interval, on all nodes together. */
+/** A rule's matches in the interval, on all nodes together. */
 interface Matched {
   readonly rule: CountedRule;
   readonly packets: number;

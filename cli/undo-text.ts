@@ -16,7 +16,7 @@ export interface WayBack {
   /** When its spec was last changed (ISO 8601), and by which program; null: nobody knows. */
   readonly changed: string | null;
   readonly by: string | null;
-  /** Of its rollout; null: it has none. */
+  /** The state of its rollout; null: it has none. */
   readonly rollout: RolloutState | null;
   /** For people: how far the rollout is. */
   readonly progress: string;
@@ -77,7 +77,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** What can be undone, and the lines for a shell. */
+/** The ways back that there are, and the lines for a shell. */
 export function waysBackText(ways: readonly WayBack[], program: string): string {
   if (ways.length === 0) return 'Nothing to undo: the cluster has no ClusterNetworkPolicy.\n';
   const undoable = ways.filter(({ way }) => way === 'undo');

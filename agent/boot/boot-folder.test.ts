@@ -56,7 +56,7 @@ describe('the boot folder', () => {
   it('has the old files whole until the new ones are', async () => {
     await write({ 'rules.nft': 'old' });
     const old = await readlink(folder('current'));
-    // What a write that was cut off leaves behind.
+    // A write that was cut off leaves this behind.
     const next = old === 'a' ? 'b' : 'a';
     await rm(folder(next), { recursive: true, force: true });
     await writeFile(folder(next), 'no folder');

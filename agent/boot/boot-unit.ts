@@ -12,7 +12,7 @@ export function bootUnits(stateDir: string): ReadonlyMap<string, string> {
 /** The target that starts them. */
 export const WANTED_BY = 'sysinit.target';
 
-/** What a path in a unit may have without quotes. */
+/** A path in a unit may have these characters without quotes. */
 export const PLAIN_PATH = /^(?:\/[\w.@+-]+)+$/;
 
 interface BootUnit {

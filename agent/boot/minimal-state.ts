@@ -2,8 +2,8 @@ import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 
 /**
- * What a machine lets in at boot if its saved rules cannot be loaded: the exemptions, the failsafe
- * list, and SSH from `boot.ssh`. What the machine sends is not judged.
+ * The rules of a machine at boot whose saved ones cannot be loaded: it lets in the exemptions, the
+ * failsafe list, and SSH from `boot.ssh`. They do not judge traffic that the machine sends.
  */
 export function minimalState(
   { node, addressSets, allNodes, controllers, apiServerPorts, nodeAddresses }: NodeState,

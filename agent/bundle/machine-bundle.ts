@@ -73,7 +73,7 @@ export async function collectMachine(options: MachineBundleOptions): Promise<voi
   await had('log.jsonl', journal);
 }
 
-/** What the kinds of the saved inventory have in common, then each of them. */
+/** First the part that all kinds of the saved inventory share, then each of them. */
 async function flowsText(stateDir: string, config: Config): Promise<string> {
   const flows = await savedFlows(stateDir, config, { error: () => {} });
   if (flows === null) throw new Error('there is no flow inventory: no agent has saved one here');

@@ -37,7 +37,7 @@ export interface MachineCheckOptions {
   readonly root: string;
 }
 
-/** What the README requires. */
+/** The README requires it. */
 const LEAST_KERNEL = [5, 9] as const;
 /** systemd.unit(5). */
 const UNIT_FOLDERS = ['/etc/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system'];
@@ -153,7 +153,7 @@ async function connections(): Promise<CheckLine> {
   }
 }
 
-/** What they drop stays dropped (docs/operations.md). */
+/** Packets that they drop stay dropped (docs/operations.md). */
 async function otherTables({ config }: MachineCheckOptions): Promise<readonly CheckLine[]> {
   const { otherChains, legacyTables } = await machineFacts(config, null);
   const { chains, problem: why } = otherChains;

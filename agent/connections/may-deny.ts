@@ -34,9 +34,9 @@ function usesOf({ rules, allNodes, controllers }: NodeState): (id: string) => Ha
   for (const rule of rules) {
     for (const peer of rule.peers) {
       if (peer.kind !== 'addresses' || rule.mode === 'Audit') continue;
-      // What a Pass takes from the rules behind it, the baseline tier may deny.
+      // The baseline tier may deny packets that a Pass takes from the rules behind it.
       if (rule.action !== 'Allow') gains.add(peer.set);
-      // What another policy denied before, a policy with Recheck may deny now.
+      // A policy with Recheck may deny now packets that another policy denied before.
       const ends = rule.action === 'Drop' || rule.action === 'Reject';
       if (!ends || rule.source.established !== 'Recheck') losses.add(peer.set);
     }

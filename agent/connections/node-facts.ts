@@ -1,7 +1,7 @@
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
 
-/** What the kernel knows of this node and conntrack does not say. */
+/** Facts of this node that the kernel knows and conntrack does not say. */
 export interface NodeFacts {
   /** Addresses of this machine's interfaces, without loopback ones. */
   readonly own: OwnAddresses;

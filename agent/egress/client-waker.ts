@@ -59,7 +59,7 @@ export class ClientWaker {
     if (this.#cancel === null) this.#turn();
   }
 
-  /** What waits is left out. */
+  /** Waiting wake-ups are dropped. */
   close(): void {
     this.#cancel?.();
     this.#cancel = null;

@@ -1,8 +1,8 @@
 import type { EgressSlot, EgressTake, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 
-/** What a node knows of its egress gateways besides what it was told, for its next process. */
+/** Facts that a node knows of its egress gateways besides its view, for its next process. */
 export interface EgressMemory {
-  /** What connections go on by and no policy needs any more (withLingering). */
+  /** The slots of open connections that no policy needs any more (withLingering). */
   readonly slots: readonly EgressSlot[];
   readonly takes: readonly (readonly [number, EgressTake])[];
   readonly peers: readonly TunnelEnd[];
@@ -26,7 +26,7 @@ export function toEgressMemory(
   };
 }
 
-/** What an earlier process had in force; `told`: what it was told last. */
+/** The state that an earlier process had in force; `told`: the view that it received last. */
 export function withMemory(told: NodeEgress, memory: EgressMemory | null): NodeEgress {
   if (memory === null) return told;
   const { slots, takes, peers, answers } = memory;

@@ -41,7 +41,7 @@ export interface EgressNetwork {
 export class EgressReconciler implements Reconciler<EgressRuleset> {
   readonly #rules: Reconciler<Ruleset>;
   readonly #network: EgressNetwork;
-  /** What connections were marked by. */
+  /** The state by which connections were marked. */
   #marked: NodeEgress | null;
   #last: { readonly egress: NodeEgress | null; readonly netstate: Netstate } | null = null;
 
@@ -64,7 +64,7 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
     try {
       applied = await this.#rules.apply(desired);
     } catch (error) {
-      // What only the refused rules would have needed goes with the next apply.
+      // Objects that only the refused rules would have needed go with the next apply.
       if (this.#last !== null) await this.#try(this.#last.netstate, false);
       throw error;
     }

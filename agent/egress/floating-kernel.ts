@@ -13,7 +13,7 @@ import type { OwnedAddress } from '../../apis/egress/node-egress.ts';
  * again with the next heartbeat.
  */
 export interface FloatingKernel {
-  /** What is alive in the kernel now: a new process begins with it. */
+  /** The addresses that are alive in the kernel now: a new process begins with them. */
   read(): Promise<readonly LiveAddress[]>;
   /**
    * In this order, so that a process that is stopped anywhere in between leaves nothing that
@@ -42,7 +42,7 @@ export interface FloatingKernel {
 
 export interface LiveAddress {
   readonly address: string;
-  /** What is left. */
+  /** The time left. */
   readonly milliseconds: number;
 }
 
@@ -53,7 +53,7 @@ export interface Renewal {
 
 export interface AddressConflict {
   readonly address: string;
-  /** Of the host that answered. */
+  /** The MAC of the host that answered. */
   readonly mac: string;
 }
 

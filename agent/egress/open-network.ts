@@ -27,7 +27,7 @@ interface NetworkOptions {
   /** Somebody else changed it; it was repaired by these commands. */
   readonly drifted: (repairs: readonly string[]) => void;
   readonly troubled: (trouble: MonitorTrouble) => void;
-  /** What is missing from now on; empty: nothing is. */
+  /** Called with everything that is missing from now on; empty: nothing is. */
   readonly incomplete?: ((problems: readonly string[]) => void) | undefined;
   readonly floating: Pick<OpenFloating, 'leave' | 'silence' | 'verify'>;
   /** An interface that a gateway names has another address. */
@@ -36,7 +36,7 @@ interface NetworkOptions {
 
 export interface OpenNetwork extends EgressNetwork {
   readonly interfaces: InterfaceAddresses;
-  /** What is in the kernel stays. */
+  /** Nothing is removed from the kernel. */
   close(): Promise<void>;
 }
 
@@ -104,7 +104,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   };
 }
 
-/** Of the interface that has the address of this node's end of the tunnel. */
+/** The MTU of the interface that has the address of this node's end of the tunnel. */
 async function underlayMtu(
   socket: Pick<RouteSocket, 'links' | 'addresses'>,
   egress: NodeEgress | null,

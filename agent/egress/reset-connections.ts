@@ -25,7 +25,7 @@ export interface ResetConnection {
 }
 
 /**
- * What this node did for its pods lately: a connection keeps what it got, also of a deleted policy.
+ * This node's recent ways for its pods: a connection keeps what it got, also of a deleted policy.
  */
 export class EgressHistory {
   /** The newest first. */

@@ -2,9 +2,9 @@ import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { hasAddress, type MemberSet, packAddress } from '../../lib/net/member-set.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
 
-/** What this machine's kernel says of itself. */
+/** Facts that this machine's kernel gives. */
 export interface FactReadings {
-  /** Of all interfaces, loopback ones too. */
+  /** Addresses of all interfaces, loopback ones too. */
   readonly addresses: readonly { readonly address: string; readonly netmask: string }[];
   readonly links: readonly { readonly name: string; readonly group: number }[];
   /** Null: they cannot be read; then no peer has a link group. */
@@ -14,7 +14,8 @@ export interface FactReadings {
 }
 
 /**
- * What conntrack does not say: which connections are this machine's own, and by which interfaces.
+ * Facts that conntrack does not give: which connections are this machine's own, and by which
+ * interfaces.
  */
 export class FlowFacts {
   readonly #own4 = new Set<number>();

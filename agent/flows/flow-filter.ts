@@ -14,7 +14,7 @@ export interface FlowFilterOptions {
   readonly protocol?: string;
   /** 30s, 10m, 2h or 7d ago, or a time. */
   readonly since?: string;
-  /** Of the rule that decides. */
+  /** The policy of the rule that decides. */
   readonly policy?: string;
   /** Only what was denied, or is now. */
   readonly denied?: boolean;
@@ -37,7 +37,7 @@ export interface FlowFilter {
   readonly isDenied: boolean;
   /** The most kinds of an answer. */
   readonly most: number;
-  /** Of a page: the key of the last kind before it, '' of the first page. Null: no page. */
+  /** The key of the last kind before this page, '' for the first page. Null: no page. */
   readonly after: string | null;
 }
 

@@ -10,14 +10,14 @@ export interface SeenFlow {
   readonly protocol: number;
   /** The other end, as rules test it: an address. */
   readonly peer: string;
-  /** Of the server; null: the protocol has none. */
+  /** The server's port; null: the protocol has none. */
   readonly port: number | null;
   /** ICMP type and code; null: another protocol. */
   readonly type: number | null;
   readonly code: number | null;
   /** Link group of the interface; 0: none. */
   readonly group: number;
-  /** What became of it. */
+  /** The verdict on it. */
   readonly verdict: Verdict;
   /** The rest is of this one flow alone, and tells no kinds apart. */
   readonly local: string;
@@ -69,7 +69,7 @@ export function foldedPeer(peer: string, fold: Fold['peers']): string {
   return network === null ? peer : formatCidr(network.cidr);
 }
 
-/** What tells a kind from others. */
+/** The text that tells a kind from others. */
 export function kindKey(flow: SeenFlow, { peers, ports }: Fold): string {
   return `${serviceKey(flow, ports)} ${foldedPeer(flow.peer, peers)}`;
 }

@@ -4,7 +4,8 @@ import type { FlowInventory } from './flow-inventory.ts';
 /** Where flows are known: in the agent, or in the file that it saves. */
 export interface FlowSource {
   /**
-   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: not known.
+   * The agent's additions to the failsafe list of egress (NodeState.controlPlane); absent: not
+   * known.
    */
   readonly controlPlane?: readonly FailsafeEntry[];
   readonly inventory: FlowInventory;

@@ -25,7 +25,7 @@ class Bed {
   table: Ends[] = [];
   scans = 0;
   scanError: Error | null = null;
-  /** What happens while the table is read. */
+  /** Run while the table is read. */
   duringScan = async (): Promise<void> => {};
   factsError: Error | null = null;
   factReadings = 0;

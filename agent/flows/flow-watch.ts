@@ -244,7 +244,7 @@ export class FlowWatch {
           const kind = known.isExempt ? null : (known.kind ?? this.#kindOf(known, reader.facts, now));
           if (kind === null) return;
           if (kind.connections === 0 && known.waiting === 0) found.add(kind);
-          // What waits began in the meantime, and is counted as that.
+          // Waiting connections began in the meantime, and are counted as that.
           const connections = found.has(kind) ? 1 : known.waiting;
           known.waiting = 0;
           inventory.seen(kind, known.flow, { now, connections });

@@ -28,8 +28,8 @@ export function inventoryText(inventory: FlowInventory, node: string): string {
 }
 
 /**
- * What `inventoryText` wrote, without what is too old at `now` (milliseconds since 1970); no time
- * is after that. Throws a TypeError that says which line is wrong.
+ * Reads the output of `inventoryText`, without entries that are too old at `now` (milliseconds
+ * since 1970); no time is after that. Throws a TypeError that says which line is wrong.
  */
 export function parseInventory(text: string, now: number, bounds: Bounds = BOUNDS): SavedInventory {
   const [head = '', ...lines] = text.split('\n').slice(0, -1);

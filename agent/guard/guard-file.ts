@@ -9,7 +9,7 @@ const FILE = 'guard.json';
 
 export type GuardFile = Saver<GuardMemory>;
 
-/** What the guard remembers over restarts, beside the confirmed state. */
+/** The guard's memory over restarts, beside the confirmed state. */
 export function guardFile(stateDir: string, log: Log): GuardFile {
   return new Saver<GuardMemory>(stateFile(stateDir, FILE), (value) => JSON.stringify(value), log);
 }

@@ -4,9 +4,9 @@ import type { NodeState, RuleSource } from '../../apis/compiled.ts';
 export interface PolicyChange {
   /** API group/name. */
   readonly key: string;
-  /** Of its rules, without the generation; null: the policy has none. */
+  /** A digest of its rules, without the generation; null: the policy has none. */
   readonly digest: string | null;
-  /** Of its rules in the other state. */
+  /** A digest of its rules in the other state. */
   readonly before: string | null;
   /** 0 if it is not known. */
   readonly generation: number;
@@ -219,7 +219,7 @@ export interface GuardStep {
   readonly effects: readonly GuardEffect[];
 }
 
-/** What survives a restart, beside the confirmed state. */
+/** The guard's state that survives a restart, beside the confirmed rules. */
 export interface GuardMemory {
   readonly trial: PendingTrial | null;
   readonly holds: readonly Hold[];

@@ -229,7 +229,7 @@ describe('step of guarded apply', () => {
         pass(world, 40_000);
         assert.ok(world.isSettled, 'a trial ends');
         assert.equal(world.confirmed, world.enforced, 'the state in force is what survives');
-        // What was held without proof is tried once more.
+        // A change that was held without proof is tried once more.
         pass(world, 700_000);
         assert.ok(world.isSettled, 'a trial ends');
         const count = world.applies.length;

@@ -217,7 +217,7 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   const { trial } = before;
   if (trial === null) return { state: before, effects: [] };
   const { at, began, results } = event;
-  // Of a round that began before this trial, nothing is known of its rules.
+  // A round that began before this trial says nothing of its rules.
   if (began < trial.since) return { state: before, effects: [] };
   const counted = results.filter(({ probe }) => trial.counted.has(probe));
   // One that could not be made, because its prober is away, neither failed nor passed.

@@ -25,7 +25,7 @@ function probeText(probe: string, error: string, fault: Fault | null): string {
 }
 
 /**
- * What is held, as rules that this node cannot enforce.
+ * The held changes, as rules that this node cannot enforce.
  * @param wanted the generation of a policy that is wanted now: one may have the rules of another
  */
 export function failingOf(

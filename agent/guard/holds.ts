@@ -44,7 +44,7 @@ export function digestOf(state: NodeState, key: string): string | null {
   return rules.length === 0 ? null : rulesDigest(rules);
 }
 
-/** Of what the rules say, with the policy's uid; a generation alone changes nothing. */
+/** A digest of the rules' meaning, with the policy's uid; a generation alone changes nothing. */
 function rulesDigest(rules: readonly CompiledRule[]): string {
   return hash(
     'sha256',

@@ -66,7 +66,7 @@ export class Judgement {
     return this.#running;
   }
 
-  /** Of the state that is judged: it is not confirmed either. Empty: none is judged. */
+  /** The changes of the state that is judged: it is not confirmed either. Empty: none is judged. */
   get changes(): readonly PolicyChange[] {
     return this.#changes;
   }

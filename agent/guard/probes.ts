@@ -5,7 +5,7 @@ import type { Flow } from '../../apis/flow.ts';
 import { type Attempt, attempt, type Outcome, type Patience } from '../../lib/process/connection-attempt.ts';
 import { echoAttempt } from './echo-attempt.ts';
 
-/** What an agent can try: a connection, or an echo request. */
+/** An agent can try a connection, or an echo request. */
 export type AgentAttempt = Attempt | { readonly kind: 'icmp'; readonly address: string };
 
 export type Probe = OutwardProbe | InwardProbe;
@@ -35,7 +35,7 @@ export interface InwardProbe {
 
 /** The most addresses of one probe that are tried. */
 const MOST_ATTEMPTS = 3;
-/** Of an echo request: ICMP and ICMPv6. */
+/** Echo requests of ICMP and ICMPv6. */
 const ECHO = { 4: { protocol: 'icmp', icmpType: 8 }, 6: { protocol: 'icmpv6', icmpType: 128 } } as const;
 
 /**
@@ -77,7 +77,7 @@ export function outward(probes: readonly Probe[]): OutwardProbe[] {
   return probes.filter((probe): probe is OutwardProbe => probe.kind === 'outward');
 }
 
-/** What one round found out: null for a probe that passed, else the reason. */
+/** The results of one round: null for a probe that passed, else the reason. */
 export async function probeRound(
   probes: readonly OutwardProbe[],
   patience: Patience,

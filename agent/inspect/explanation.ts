@@ -19,7 +19,7 @@ export interface RulesInForce {
   readonly stateDir: string;
   readonly config: Config;
   /**
-   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
+   * The agent's additions to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
    */
   readonly controlPlane?: readonly FailsafeEntry[];
 }

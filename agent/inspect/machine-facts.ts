@@ -8,7 +8,7 @@ import { knownFields } from '../../lib/sharing/known-fields.ts';
 import { redactor } from '../../lib/sharing/redact.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
-/** What a maintainer needs to know of a machine besides nodewall's rules. */
+/** Facts of a machine that a maintainer needs besides nodewall's rules. */
 export interface MachineFacts {
   /** ISO 8601, by the machine's own clock. */
   readonly time: string;
@@ -17,7 +17,7 @@ export interface MachineFacts {
   /** As `uname -r`. */
   readonly kernel: string;
   readonly architecture: string;
-  /** Of the machine; seconds. */
+  /** The machine's, in seconds. */
   readonly uptime: number;
   /** Bytes. */
   readonly memory: { readonly total: number; readonly free: number; readonly process: number };
@@ -45,7 +45,7 @@ export interface OtherChain {
   readonly type: string;
   readonly hook: string;
   readonly priority: number;
-  /** What happens to packets that no rule of it decides. */
+  /** The verdict on packets that no rule of it decides. */
   readonly policy: string;
 }
 

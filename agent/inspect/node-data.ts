@@ -22,7 +22,7 @@ export interface NodeDataSources {
   /** Null: the configuration turns the flow inventory off. */
   readonly flows: FlowSource | null;
   /**
-   * What the agent adds to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
+   * The agent's additions to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
    */
   readonly controlPlane?: () => readonly FailsafeEntry[];
 }
@@ -34,7 +34,7 @@ const MOST_RECORDS = 1_000;
 const SEARCHED = 16 << 20;
 
 /**
- * What this node knows, as text (see Answered). Throws a CommandError for a question that is wrong
+ * This node's data as text (see Answered). Throws a CommandError for a question that is wrong
  * (EXIT.usage), or that has no answer.
  */
 export async function nodeData(
@@ -52,7 +52,7 @@ export async function nodeData(
     case 'names':
       return JSON.stringify(await knownNames(stateDir));
     case 'interfaces':
-      // Of a file that it cannot read the agent has told its log when it started.
+      // The agent has logged at its start that it cannot read a file.
       return JSON.stringify(await interfaceGroups(stateDir, config, () => {}));
     case 'machine':
       return JSON.stringify(await machineFacts(config, metrics));

@@ -21,7 +21,7 @@ export interface CountedRule extends Count {
   readonly traffic: CompiledRule['traffic'];
   /** Since when it is counted (ISO 8601); null: it is not yet. */
   readonly since: string | null;
-  /** Of rules that allow by addresses; absent: it is another. */
+  /** For rules that allow by addresses; absent: it is another. */
   readonly width?: RuleWidth;
 }
 
@@ -72,7 +72,7 @@ function countOf({ packets, bytes, lastHit }: Count = { packets: 0, bytes: 0, la
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Of what another node answers, which may be compromised. Throws a TypeError if it is none. */
+/** Reads the answer of another node, which may be compromised. Throws a TypeError if it is none. */
 export function toRuleCounts(answer: unknown): RuleCounts {
   const { node, rules, spoofed, remark }: Fields = Object(answer);
   const wrong = Array.isArray(rules) ? rules.findIndex((rule) => !isCountedRule(rule)) : -1;

@@ -14,7 +14,7 @@ import { agentLock } from '../run/agent-lock.ts';
 import { toNodeState } from '../run/state-store.ts';
 import { withKernel } from '../run/with-kernel.ts';
 
-/** What the agent of this node enforces. Throws a CommandError if there is nothing. */
+/** The state that the agent of this node enforces. Throws a CommandError if there is nothing. */
 export async function readState(stateDir: string): Promise<NodeState> {
   const state = await readStateIfAny(stateDir);
   if (state !== null) return state;

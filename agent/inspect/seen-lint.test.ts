@@ -82,7 +82,7 @@ describe('lint by what was seen', () => {
     assert.deepEqual(narrow({ v4: 16, v6: null, ports: 99 }).length, 1);
     assert.deepEqual(narrow({ v4: null, v6: 48, ports: 99 }).length, 1);
     assert.deepEqual(narrow({ v4: null, v6: 49, ports: 100 }), ['wider-than-seen | a |  | tcp 443,tcp 8443']);
-    // Of a family of which nothing was seen, nothing can be said.
+    // Nothing can be said of a family of which nothing was seen.
     assert.deepEqual(
       of(on('a', [rule({ width: { v4: null, v6: 0, ports: 1 } })], [flow('10.0.0.1', 1)])),
       [],

@@ -17,16 +17,19 @@ export interface SeenFinding {
   readonly nodes: readonly string[];
   /** Since when it is counted and its flows are seen, on all of these nodes (ISO 8601). */
   readonly since: string;
-  /** Of not-hit: when a packet last matched (ISO 8601). Null: none ever did, or another finding. */
+  /**
+   * The time at which a packet last matched (ISO 8601), for not-hit. Null: none ever did, or
+   * another finding.
+   */
   readonly lastHit: string | null;
-  /** Of wider-than-seen; null of the others. */
+  /** For wider-than-seen; null for the others. */
   readonly width: RuleWidth | null;
   /** Networks (/24, /64) of the other ends, and services, sorted; empty of not-hit. */
   readonly networks: readonly string[];
   readonly services: readonly string[];
 }
 
-/** What a node counted and saw. */
+/** A node's counts, and the flows that it saw. */
 export interface SeenNode {
   readonly counts: RuleCounts;
   /** Null: it keeps no flow inventory, so that only counters say something. */
@@ -128,7 +131,7 @@ function decidedKey({ direction, traffic, policy, ruleIndex }: Decided): string 
   return `${direction} ${traffic} ${policy} ${ruleIndex}`;
 }
 
-/** Of kinds that stand for every peer and port. */
+/** Keys of kinds that stand for every peer and port. */
 function ofAnybodyKey({ direction, traffic }: Pick<Decided, 'direction' | 'traffic'>): string {
   return `${direction} ${traffic}`;
 }

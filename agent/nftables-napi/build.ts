@@ -12,7 +12,8 @@ const PLUGIN = '../../bin/nodewall-egress.c';
 const target = path.join(here, 'build/Release/nftables_napi.node');
 
 /**
- * What isn't there is older than all, also than an image's build that gives every file the time 0.
+ * A file that isn't there is older than all, also than an image's build that gives every file the
+ * time 0.
  */
 function modified(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? -1;

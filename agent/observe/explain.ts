@@ -40,7 +40,7 @@ function explainer(state: NodeState, config: Config, lookUp: RuleLookup): Explai
   };
 }
 
-/** What came before all rules, or the course of the evaluation of rules. */
+/** A verdict before all rules, or the course of the evaluation of rules. */
 type Evaluation = 'spoofed' | { readonly exemption: Exemption } | Course;
 
 /** Evaluates flows. Appends the rules that were tested to `considered`. */

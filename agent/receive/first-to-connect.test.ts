@@ -7,7 +7,7 @@ import { type Attempt, firstToConnect, NoAnswer } from './first-to-connect.ts';
 const ALL: readonly Destination[] = ['service', 'a', 'b'].map((host) => ({ host, port: 1 }));
 const [SERVICE = assert.fail(), ...REPLICAS] = ALL;
 
-/** What becomes of an attempt: an HTTP status, silence, or an error after the request was sent. */
+/** The end of an attempt: an HTTP status, silence, or an error after the request was sent. */
 type Outcome = number | 'silent' | 'lost';
 
 describe('a request that tries one destination after the other', () => {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Destination, Destinations } from './destinations.ts';
 import type { HttpsCall } from './https-call.ts';
 
-/** What differs between the attempts of one request. */
+/** The part of a request that differs between its attempts. */
 export type Attempt = Required<Pick<HttpsCall, 'destination' | 'connectTimeout' | 'connected'>>;
 
 export interface Failure {

@@ -116,7 +116,7 @@ export function toAddressSet(message: AddressSetMessage): AddressSet {
 
 const PROTOCOLS: readonly string[] = ['tcp', 'udp', 'sctp'] satisfies ServiceMember['protocol'][];
 
-/** Of a set, and of the stream's messages. */
+/** Fields of a set, and of the stream's messages. */
 const SET_FIELDS: readonly string[] = 'type id description dynamic names members sequence revision'.split(
   ' ',
 );

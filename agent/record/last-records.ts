@@ -61,7 +61,7 @@ async function openFile(path: string): Promise<FileHandle | null> {
 
 /** Complete lines, the last first; stops where the budget ends. */
 async function* linesFromEnd(file: FileHandle, budget: { bytes: number }): AsyncGenerator<string> {
-  /** What was read of a line whose beginning was not. */
+  /** The part of a line that was read without its beginning. */
   let rest: Buffer = Buffer.alloc(0);
   let isEnd = true;
   for (let at = (await file.stat()).size; at > 0 && budget.bytes > 0; ) {
@@ -71,7 +71,7 @@ async function* linesFromEnd(file: FileHandle, budget: { bytes: number }): Async
     const chunk = Buffer.alloc(length);
     const { bytesRead } = await file.read(chunk, 0, length, at);
     let text = Buffer.concat([chunk.subarray(0, bytesRead), rest]);
-    // What follows the last newline of the file is not complete yet.
+    // The text after the last newline of the file is not complete yet.
     if (isEnd) {
       const last = text.lastIndexOf(NEWLINE);
       if (last === -1) continue;

@@ -30,7 +30,7 @@ export interface WriterOptions {
   /** A path, or `stdout`. */
   readonly file: string;
   readonly log: RecordLog;
-  /** What the records are, for the log. */
+  /** The name of the records, for the log. */
   readonly what?: string;
 }
 

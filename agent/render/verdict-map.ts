@@ -7,7 +7,7 @@ export interface ChainVerdict {
 }
 
 /**
- * What the keys of a map are. port: `inet_service`; address: `ipv4_addr` or `ipv6_addr`; mark:
+ * The type of a map's keys. port: `inet_service`; address: `ipv4_addr` or `ipv6_addr`; mark:
  * `mark`, in the machine's byte order; addressMac: a concatenation of address and `ether_addr`, the
  * latter padded to 8 bytes; addressInnerMac: the same with the MAC of the frame in a VXLAN packet.
  */
@@ -23,7 +23,7 @@ export type MapKey = 'port' | 'address' | 'mark' | 'addressMac' | 'addressInnerM
 export interface VerdictMap {
   readonly name: string;
   readonly key: MapKey;
-  /** Of the addresses in the keys; null: there are none. */
+  /** The family of the addresses in the keys; null: there are none. */
   readonly family: Family | null;
   readonly interval: boolean;
   readonly fixed: boolean;

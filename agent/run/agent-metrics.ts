@@ -25,7 +25,7 @@ export interface AgentMetrics {
    * Sets the function that returns what this node finds out about gateways; null: there is none.
    */
   egressHealth(report: (() => EgressHealthReport) | null): void;
-  /** What this node holds of floating addresses; null: nothing, as no rules are in force. */
+  /** This node's leases of floating addresses; null: none, as no rules are in force. */
   leases(counts: LeaseCounts | null): void;
   /** Counts a trouble of a monitor. */
   monitor(name: MonitorName, trouble: MonitorTrouble): void;

@@ -131,7 +131,7 @@ const END_WAIT: Effect = { kind: 'disarm', timer: 'comeBack' };
 
 /** Pure: the same state and event give the same transition. */
 export function transition(state: AgentState, event: AgentEvent): Transition {
-  // What is in progress ends, and nothing new begins: its owner may be closed already.
+  // Work in progress ends, and nothing new begins: its owner may be closed already.
   if (state.phase === 'stopping' && !ENDS.has(event.kind)) return { state, effects: [] };
   switch (event.kind) {
     case 'started':

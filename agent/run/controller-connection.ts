@@ -68,7 +68,7 @@ export interface ConnectionParts {
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly events: ConnectionEvents;
-  /** What this node knows, for those who ask at a controller; throws if it has no answer. */
+  /** This node's data, for those who ask at a controller; throws if it has no answer. */
   readonly nodeData: (question: NodeQuestion) => Promise<string>;
 }
 

@@ -10,8 +10,8 @@ type ControllerMetrics = Pick<
 >;
 
 /**
- * What an agent has from its controller. A revision is no label: each would make a new series. Two
- * times say the same: when the newest view arrived, and when the one in force did.
+ * Metrics of an agent's view. A revision is no label: each would make a new series. Two times say
+ * the same: when the newest view arrived, and when the one in force did.
  *
  * @param seconds returns the time since 1970
  */

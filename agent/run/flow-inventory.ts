@@ -142,7 +142,7 @@ export async function savedFlows(
   };
 }
 
-/** What a reading of the kernel's connections needs. */
+/** The parts that a reading of the kernel's connections needs. */
 async function readingParts({
   stateDir,
   config,

@@ -16,7 +16,7 @@ interface LinkWatchOptions {
   readonly clock: Clock;
   /** Opens a LinkMonitor; may throw. */
   readonly open: (listener: (events: readonly LinkEvent[]) => void) => Closable;
-  /** What happens until the monitor is open again, for the log. */
+  /** The behaviour until the monitor is open again, for the log. */
   readonly meanwhile: string;
   /** Called with events that arrived. */
   readonly happened: (events: readonly LinkEvent[]) => void;

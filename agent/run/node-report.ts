@@ -28,11 +28,11 @@ interface Circumstances {
   readonly now: Date;
 }
 
-/** What this node can do for egress gateways. */
+/** This node's means for egress gateways. */
 export interface EgressCircumstances {
   /** Why it steers nothing; null: it steers as its view says. */
   readonly refused: string | null;
-  /** What the network configuration lacks. */
+  /** Objects that the network configuration lacks. */
   readonly problems: readonly string[];
 }
 
@@ -61,9 +61,7 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
   };
 }
 
-/**
- * Of a policy that is held and fails in its confirmed version too, the hold is what explains it.
- */
+/** The hold explains a policy that is held and fails in its confirmed version too. */
 function withHeld(failing: readonly FailingRule[], held: readonly FailingRule[]): FailingRule[] {
   const isHeld = ({ apiGroup, policy }: FailingRule): boolean =>
     held.some((one) => one.apiGroup === apiGroup && one.policy === policy);

@@ -75,7 +75,7 @@ export class ReportTotals {
   #addDenied(rules: readonly RuleTotal[]): void {
     const before = this.#packets;
     this.#packets = new Map(rules.map(([id, packets]): [string, number] => [id, packets]));
-    // What earlier runs of the agent counted.
+    // Earlier runs of the agent counted these.
     if (before === null) return;
     for (const [id, packets] of rules) {
       const last = before.get(id) ?? 0;

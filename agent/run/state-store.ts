@@ -68,7 +68,7 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
       return rest;
     },
     egress: (value: EgressMemory) => egress.save(value),
-    /** What the last run knew of egress gateways besides its state. */
+    /** The last run's knowledge of egress gateways besides its state. */
     readEgress: () => egress.read((text) => JSON.parse(text) as EgressMemory),
     async flush(): Promise<void> {
       await Promise.all(files.map((file) => file.flush()));

@@ -1,7 +1,7 @@
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { type AgentState, gateOf } from './agent-state.ts';
 
-/** What a new state means for this node's turn to switch off. */
+/** The meaning of a new state for this node's turn to switch off. */
 export type Turn =
   /** Nothing changes: there is no turn to wait for, or it is waited for already. */
   | { readonly kind: 'same' }

@@ -28,7 +28,7 @@ export interface Peer {
   readonly group: number;
 }
 
-/** What is evaluated for the flows of one peer. */
+/** The rules that are evaluated for the flows of one peer. */
 export class PeerRules {
   readonly #of: StateRules;
   readonly #family: Family;
@@ -61,7 +61,7 @@ export class PeerRules {
     this.#isSpoofed = isPods && list.direction === 'ingress' && side.spoofed !== null && isOf(side.spoofed);
   }
 
-  /** Of two peers with the same one, all flows have the same outcome. */
+  /** Two peers with the same key have the same outcome for all flows. */
   key(): string {
     const ids = this.#all.map(({ id }) => id);
     const before = [this.isExempt, this.#isSpoofed, this.#isSpared];

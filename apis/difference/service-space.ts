@@ -5,7 +5,7 @@ import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 
 /**
- * What a packet has beside its addresses: a protocol, and for some protocols two numbers. TCP, UDP
+ * A packet's fields beside its addresses: a protocol, and for some protocols two numbers. TCP, UDP
  * and SCTP: destination port and source port. ICMP and ICMPv6: type and code. IGMP: type, and of
  * incoming packets the group.
  */

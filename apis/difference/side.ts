@@ -167,7 +167,7 @@ export function entryAfterRules(leaf: number): Entry {
   return plainEntry(Number.POSITIVE_INFINITY, leaf, null);
 }
 
-/** What comes before the rules. */
+/** The decisions that come before the rules. */
 export function entriesBeforeRules(
   family: Family,
   direction: Direction,

@@ -5,7 +5,7 @@ import type { Evaluated } from './entry.ts';
 import { type Changed, type Comparing, changesOf, isDistinct } from './first-match.ts';
 import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
-/** What the two numbers of a row's protocols are; `none`: all flows of the protocols. */
+/** The meaning of the two numbers of a row's protocols; `none`: all flows of the protocols. */
 export type UnitKind = 'none' | 'ports' | 'icmp' | 'igmp';
 
 /** Flows of one peer with the same two outcomes. */

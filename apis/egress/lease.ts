@@ -26,7 +26,7 @@ export const HEARTBEAT_PROTOCOLS = [HEARTBEAT_PROTOCOL, 'http/1.1'] as const;
  */
 export interface LeaseRequest {
   readonly node: string;
-  /** Of /proc/sys/kernel/random/boot_id: nothing is alive in the kernel of an earlier boot. */
+  /** From /proc/sys/kernel/random/boot_id: nothing is alive in the kernel of an earlier boot. */
   readonly boot: string;
   /**
    * CLOCK_MONOTONIC of the node in milliseconds when the request was sent (process.hrtime). The
@@ -35,7 +35,7 @@ export interface LeaseRequest {
   readonly sent: number;
   /** All that may be alive in the node's kernel. What is not in it is not alive. */
   readonly held: readonly HeldSlot[];
-  /** Of each gateway that the node is a candidate of, once the agent knows. */
+  /** By gateway that the node is a candidate of, once the agent knows. */
   readonly ready: readonly GatewayReadiness[];
   /** Gateway nodes that this node does not reach through the tunnel; absent: none. */
   readonly unreachable?: readonly string[];
@@ -49,7 +49,7 @@ export interface HeldSlot {
   /** That of the grant; after a restart of the agent, that of OwnedSlot. */
   readonly epoch: number;
   readonly addresses: readonly string[];
-  /** What is left of the longest timeout, when the request was sent. */
+  /** The rest of the longest timeout, when the request was sent. */
   readonly milliseconds: number;
 }
 
@@ -99,7 +99,7 @@ export const MOST_LEASE_REQUEST = 256 << 10;
 /** The most items of each list of a request, but for addresses, which its size limits. */
 const MOST_ITEMS = 4096;
 const LONGEST_EXTENSION = 60;
-/** Of a lease, an hour: more than any gateway's leaseSeconds. */
+/** The longest lease, an hour: more than any gateway's leaseSeconds. */
 const LONGEST_LEASE = 3_600_000;
 
 const WORD: JsonSchema = { type: 'string', pattern: '^[!-~]+$', maxLength: 320 };

@@ -37,7 +37,7 @@ export interface NetAddress {
 }
 
 export type NetNeighbour =
-  /** Of the tunnel device's forwarding database: packets to this MAC go to this node. */
+  /** An entry of the tunnel device's forwarding database: packets to this MAC go to this node. */
   | { readonly kind: 'fdb'; readonly link: string; readonly mac: string; readonly remote: string }
   | { readonly kind: 'neighbour'; readonly link: string; readonly address: string; readonly mac: string };
 
@@ -68,8 +68,8 @@ export type NetRule = { readonly family: Family; readonly priority: number } & (
 );
 
 /**
- * What is nodewall's in the kernel's network configuration. Objects of others with these names and
- * numbers are reported, never changed; `links` are nodewall's with all that is on them.
+ * Nodewall's names and numbers in the kernel's network configuration. Objects of others with these
+ * are reported, never changed; `links` are nodewall's with all that is on them.
  */
 export const OWN_NETWORK = {
   /** Names of devices, with their kinds. */

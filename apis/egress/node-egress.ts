@@ -1,6 +1,6 @@
 /**
- * What one node does for egress gateways: a part of NodeState. A pure function of the objects and
- * of the allocation in their statuses (controller/egress/); rendered by agent/egress/render/.
+ * One node's part in egress gateways: a part of NodeState. A pure function of the objects and of
+ * the allocation in their statuses (controller/egress/); rendered by agent/egress/render/.
  */
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
@@ -116,8 +116,8 @@ export interface TunnelEnd {
 }
 
 /**
- * What pods with the same ordered policies do, as disjoint destinations, sorted. Destinations in no
- * range are not steered. `inside` is tested before.
+ * The outcomes for pods with the same ordered policies, as disjoint destinations, sorted.
+ * Destinations in no range are not steered. `inside` is tested before.
  */
 export interface EgressClass {
   readonly id: string;

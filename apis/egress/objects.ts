@@ -31,7 +31,7 @@ export interface EgressGateway {
   /** 0 if the object has none (manifests). */
   readonly generation: number;
   readonly spec: EgressGatewaySpec;
-  /** What the controller decided before; null: nothing yet. */
+  /** The controller's last decision; null: none yet. */
   readonly status: EgressGatewayStatus | null;
 }
 
@@ -94,7 +94,7 @@ export interface EgressGatewayStatus {
     /** Leases last so long, for once; absent: as the spec says. */
     readonly leaseSeconds?: number;
   }[];
-  /** Who has each floating address, or had it last; absent: not known. */
+  /** The owner of each floating address, or its last one; absent: not known. */
   readonly addresses?: readonly HeldAddress[];
   /**
    * Addresses of policies, until completeSpidernet has put them into the policies' own statuses
@@ -191,7 +191,7 @@ export interface InsideNetworks {
 /** The part of ClusterObjects that only egress gateways use. */
 export interface EgressObjects {
   readonly egressGateways: readonly EgressGateway[];
-  /** Of both kinds. */
+  /** Policies of both kinds. */
   readonly egressPolicies: readonly EgressPolicy[];
   readonly insideNetworks: readonly InsideNetworks[];
 }

@@ -60,7 +60,7 @@ function draftsOf({ rules, lint, state, isSpoofingDropped }: ListFindings): Draf
     wanted.filter(({ own }) => own.isMatched && !own.isReached).map(({ order }) => order),
   );
   const hasEffect = ({ hasEffect: changes, substitutes }: RuleFacts): boolean =>
-    // Of two rules for the same, the one that decides nothing is the one to remove.
+    // If two rules are for the same flows, remove the one that decides nothing.
     changes || [...substitutes].some((order) => unreachable.has(order));
   // Without any rule in force, a Node's address would be accepted from pods.
   const isLast = isSpoofingDropped && state.rules.filter(({ mode }) => mode === 'Enforce').length === 1;

@@ -32,7 +32,7 @@ export interface PeerCells {
   readonly group: number | null;
   /** The share of all addresses and link groups. */
   readonly weight: number;
-  /** Of two with the same one, all cells are the same. */
+  /** Two groups with the same key have the same cells. */
   readonly key: string;
   /** The rules that match flows, by order; repeated if several parts do. */
   readonly orders: readonly number[];

@@ -5,7 +5,7 @@ import { decidedBy, isSkipped, type Outcome, outcomeOf } from './outcome.ts';
 /** Stands for "no rule" among the orders of rules. */
 export const NO_RULE = -1;
 
-/** What is known of a rule after all cells. */
+/** Facts about a rule after all cells. */
 export interface RuleFacts {
   /** Whether there are flows that it matches; flows accepted before all rules do not count. */
   isMatched: boolean;

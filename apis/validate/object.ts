@@ -53,7 +53,7 @@ export interface ValidateOptions {
   readonly rollout?: boolean;
 }
 
-/** What the agent's configuration says of manifests. */
+/** The agent's configuration, as far as manifests are validated by it. */
 export function validateOptions(config: Config): ValidateOptions {
   const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress, rollout } = config;
   const { endpointsWithoutPods } = config;

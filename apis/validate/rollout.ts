@@ -9,7 +9,7 @@ import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isSubdomain, SUBDOMAIN_FORM } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-/** Of spec.rollout, and of `rollout` in the configuration, what the schema cannot say. */
+/** Checks spec.rollout, and `rollout` in the configuration, beyond the schema. */
 export function checkRollout(rollout: unknown, path: FieldPath, found: Findings): void {
   const { steps, group } = asFields(rollout) ?? {};
   if (typeof group === 'string' && !isSubdomain(group))
@@ -77,7 +77,7 @@ function checkAnnotation(raw: FieldMap, found: Findings): void {
   found.warning(['metadata', 'annotations', ROLLOUT_ANNOTATION], message);
 }
 
-/** Of a rollout that passed the checks; the fields in one order. */
+/** A rollout that passed the checks; the fields in one order. */
 export function toRollout({ steps, pause, maxFailures, group }: RolloutSpec): RolloutSpec {
   return {
     ...(steps === undefined ? {} : { steps }),

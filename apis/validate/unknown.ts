@@ -29,7 +29,9 @@ export function describeUnknown(kind: string, name: string, names: KnownNames): 
   return `there is no ${kind} ${show(name)}; ${label} ${listed}${more}`;
 }
 
-/** What becomes of an object that names it. The message may end with a suggestion as a question. */
+/**
+ * The consequence for an object that names it. The message may end with a suggestion as a question.
+ */
 export function untilThen(message: string): string {
   const then = 'ntil it exists, this version is not enforced';
   return message.endsWith('?') ? `${message} U${then}` : `${message}; u${then}`;

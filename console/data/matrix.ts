@@ -10,7 +10,7 @@ import {
   type PolicyException,
 } from '../../apis/console.ts';
 
-/** What a node has of all policies. */
+/** A node's cells of all policies. */
 export interface NodeRow {
   /** Index in Overview.nodes. */
   readonly index: number;
@@ -52,7 +52,7 @@ export function nodeRows({ nodes, policies }: Overview): NodeRow[] {
   });
 }
 
-/** Of a policy: on how many nodes it is in which state. */
+/** A policy's number of nodes by state. */
 export type StateCounts = ReadonlyMap<CellState, number>;
 
 /** The counts of every policy, in their order. */

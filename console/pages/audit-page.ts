@@ -9,7 +9,7 @@ import { verdictText } from '../view/marks.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
 import { namesText, numberText, serviceText, timeText } from '../view/texts.ts';
 
-/** What policies with `mode: Audit` would have done. */
+/** Verdicts that policies with `mode: Audit` would have given. */
 export class AuditPage extends LitElement {
   static override properties = { parameters: { attribute: false } };
   static override styles = [

@@ -16,7 +16,7 @@ const HOURS = [0, 6, 12, 18, 24];
 
 const CLOCK = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 
-/** What rules drop and reject: now and over a day, by rule, node and peer. */
+/** Packets that rules drop and reject: now and over a day, by rule, node and peer. */
 export class DropsPage extends LitElement {
   static override styles = [
     BASE,

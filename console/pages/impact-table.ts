@@ -3,7 +3,7 @@ import type { PreviewImpact } from '../../apis/console-documents.ts';
 import { askedText } from '../view/asked-text.ts';
 import { countText, namesText, numberText, serviceText, timeText } from '../view/texts.ts';
 
-/** What nodes have seen in the last days that a change would deny. */
+/** Flows of the last days that a change would deny. */
 export function impactTable(impact: PreviewImpact): TemplateResult {
   if ('reason' in impact)
     return html`<h2>Impact</h2>

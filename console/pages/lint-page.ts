@@ -7,7 +7,7 @@ import { Loaded } from '../view/loaded.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
 import { countText, namesText, numberText, timeText } from '../view/texts.ts';
 
-/** What a reader does about each kind. */
+/** A reader's action for each kind. */
 const MEANINGS: Readonly<Record<FindingKind, string>> = {
   unreachable: 'Rules before it decide all of its flows.',
   'selects-nothing': 'It matches no flow now.',
@@ -17,7 +17,7 @@ const MEANINGS: Readonly<Record<FindingKind, string>> = {
   failsafe: 'The failsafe list skips it for some flows.',
 };
 
-/** What `nodewall lint` says of the policies in force. */
+/** The findings of `nodewall lint` on the policies in force. */
 export class LintPage extends LitElement {
   static override styles = [
     BASE,

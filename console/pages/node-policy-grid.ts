@@ -299,7 +299,7 @@ export class NodePolicyGrid extends LitElement {
     cell?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }
 
-  /** Of the cell that has the focus, or was pointed at. */
+  /** The note on the cell that has the focus, or was pointed at. */
   #note(): TemplateResult | typeof nothing {
     const { row, column } = this.place;
     const [index, policy] = [this.#rows[row]?.index, this.#columns[column]];

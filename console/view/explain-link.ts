@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import { toHash } from '../data/route.ts';
 
-/** What a row knows of a flow. */
+/** A row's facts of a flow. */
 export interface KnownFlow {
   readonly direction: string;
   readonly peer: string;

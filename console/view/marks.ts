@@ -14,7 +14,7 @@ export interface Mark {
   readonly words: string;
 }
 
-/** Of a node and a policy. */
+/** Marks of a node and a policy. */
 export const CELL_MARKS: Readonly<Record<Exclude<CellState, 'NotApplied'>, Mark>> = {
   InForce: { sign: '●', tone: 'good', words: 'in force' },
   Pending: { sign: '◔', tone: 'warn', words: 'not in force yet' },

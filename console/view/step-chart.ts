@@ -12,7 +12,7 @@ export interface Steps {
   readonly count: number;
   /** Under the axis, at its share of the width from 0 to 1. */
   readonly labels: readonly { readonly at: number; readonly text: string }[];
-  /** What a bar says, for a pointer. */
+  /** A bar's text, for a pointer. */
   readonly title: (index: number, value: number) => string;
   /** For those who do not see it. */
   readonly label: string;
@@ -45,7 +45,7 @@ export function stepChart({ values, count, labels, title, label }: Steps): Templ
 /** A small picture beside the numbers that it is of, which are text. */
 export function sparkline(values: readonly number[], count: number): TemplateResult {
   const top = Math.max(1, ...values);
-  // Of many steps a few pixels each: the highest of each group.
+  // Many steps have a few pixels each: the highest of each group.
   const columns = 60;
   const size = Math.ceil(count / columns);
   const padded = [...Array.from({ length: Math.max(0, count - values.length) }, () => 0), ...values];

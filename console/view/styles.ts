@@ -1,6 +1,6 @@
 import { css } from 'lit';
 
-/** Of every page and element: headings, tables, controls, focus. */
+/** For every page and element: headings, tables, controls, focus. */
 export const BASE = css`
   :host {
     display: block;

@@ -13,10 +13,13 @@ import { ServiceEvidence } from './service-evidence.ts';
 /** Beyond them, nodes that serve nearly the same are one class, as they mostly are one role. */
 const MOST_CLASSES = 128;
 
-/** Who allows a kind without any rule: the name of an exemption, or `failsafe`; null: nobody. */
+/**
+ * The reason why a kind is allowed without any rule: the name of an exemption, or `failsafe`; null:
+ * there is none.
+ */
 export type Guarantee = (kind: NodeFlow) => string | null;
 
-/** What one node's inventory covers. Times are in milliseconds since 1970. */
+/** The window of one node's inventory. Times are in milliseconds since 1970. */
 export interface NodeWindow {
   readonly node: string;
   /** Null: it did not say so. */

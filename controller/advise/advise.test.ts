@@ -66,7 +66,7 @@ const onAll = (...flows: NodeFlows['flows'][number][]): NodeFlows[] =>
 
 const SSH = seenKind('198.51.100.1', 22);
 
-/** What is on the review list, whatever the role. */
+/** The kinds on the review list, whatever the role. */
 function reviewed({ review }: Advice): string[] {
   return [...new Set(review.map(({ reason, peer }) => `${reason} ${peer}`))];
 }

@@ -15,7 +15,7 @@ import { type Role, toRoles } from './roles.ts';
 export interface Advice {
   /** Sorted by name. */
   readonly roles: readonly AdvisedRole[];
-  /** What is in no rule, by reason. */
+  /** The kinds that are in no rule, by reason. */
   readonly review: readonly ReviewItem[];
   /** Flows that are not even on the review list, because there are too many. */
   readonly reviewLeftOut: number;
@@ -29,12 +29,12 @@ export interface AdvisedRole {
   readonly selector: LabelSelector | null;
   /** Whether the selector lists names, because no label tells these nodes apart. */
   readonly isByName: boolean;
-  /** What they serve, `tcp 22`. */
+  /** The services that they have, `tcp 22`. */
   readonly serves: readonly string[];
   readonly policies: readonly AdvisedPolicy[];
   /** Kinds that need no rule: by which exemption they are accepted, or by the failsafe list. */
   readonly guaranteed: readonly (Tally & { readonly by: string })[];
-  /** What a person has to know of the role. */
+  /** Remarks on the role for a person. */
   readonly remarks: readonly string[];
 }
 
@@ -135,7 +135,7 @@ function allowsSsh({ ingress }: AdvisedPolicy): boolean {
   );
 }
 
-/** What becomes of policies that are there already. */
+/** Remarks on policies that are there already. */
 function placeRemarks(
   name: string,
   objects: ClusterObjects,

@@ -5,7 +5,7 @@ const MOST_NODES = 3;
 const MOST_ADDRESSES = 64;
 
 /**
- * What was seen of something: connections, when, and where. Times are in milliseconds since 1970.
+ * The evidence for something: connections, when, and where. Times are in milliseconds since 1970.
  */
 export interface Evidence {
   connections: number;

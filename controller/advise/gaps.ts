@@ -25,7 +25,7 @@ export interface Gap {
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** What an agent keeps (docs/flows.md). */
+/** An agent keeps as long (docs/flows.md). */
 const WEEK = 7 * DAY;
 
 export interface Unheard {
@@ -34,7 +34,7 @@ export interface Unheard {
   readonly notAsked: readonly string[];
 }
 
-/** What the windows of the inventories did not see. `now`: milliseconds since 1970. */
+/** The times that the windows of the inventories did not cover. `now`: milliseconds since 1970. */
 export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unheard, now: number): Gap[] {
   const sum = (of: (window: NodeWindow) => number): { readonly count: number; readonly nodes: string[] } => {
     const some = windows.filter((window) => of(window) > 0);

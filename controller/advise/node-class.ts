@@ -36,7 +36,7 @@ export class NodeClass {
   asidesLeftOut = 0;
   /** Owners that agents saw on so many ports that they folded them. */
   readonly folded = new Set<string>();
-  /** What is allowed without a rule, by the exemption, or `failsafe`. */
+  /** Kinds that are allowed without a rule, by the exemption, or `failsafe`. */
   readonly guaranteed = new Map<string, Tally>();
 
   /** Their labels of roles, as one text. */

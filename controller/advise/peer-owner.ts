@@ -16,7 +16,7 @@ import { formatName } from '../index/service-index.ts';
 import { type PodShape, podShapes } from './pod-shape.ts';
 import type { SeenService } from './seen-service.ts';
 
-/** Who the other end of flows is, as a policy can name it. */
+/** The other end of flows, as a policy can name it. */
 export type Owner =
   | { readonly kind: 'node'; readonly key: string; readonly node: Node }
   | { readonly kind: 'pods'; readonly key: string; readonly shape: PodShape }
@@ -50,7 +50,7 @@ export class PeerOwners {
   readonly #podNetworks = new Map<string, Map<string, { readonly cidr: Cidr; readonly node: Node }>>();
   readonly #podBlocks = new Set<string>();
   readonly #podsGroups: readonly unknown[];
-  /** Of addresses that were asked about, without their services. */
+  /** Owners of addresses that were asked about, without their services. */
   readonly #known = new Map<string, Owner>();
 
   /** @param podsGroup the number of the link group of pods' interfaces */
@@ -156,7 +156,9 @@ function prefixKey({ family, value }: Address, length: number): string {
   return `${family} ${value >> BigInt(BITS[family] - length)}`;
 }
 
-/** Of several Services with an endpoint, the one with the fewest, then the first by name. */
+/**
+ * The Service of an endpoint: of several the one with the fewest endpoints, then the first by name.
+ */
 interface EndpointOwner {
   readonly service: NamespacedName;
   /** Whether it counts without a pod. */

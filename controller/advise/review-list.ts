@@ -41,8 +41,8 @@ interface Gathered {
 }
 
 /**
- * What is in no rule of a role, by peer and reason. The flows of a scanner are one item, whatever
- * else is odd about them.
+ * The kinds that are in no rule of a role, by peer and reason. The flows of a scanner are one item,
+ * whatever else is odd about them.
  */
 export function reviewItems(
   role: string,

@@ -10,7 +10,7 @@ import type { DraftPeer, RuleDraft } from './rule-draft.ts';
 import type { SeenService } from './seen-service.ts';
 import type { OwnerEvidence, ServiceEvidence } from './service-evidence.ts';
 
-/** What peers are made of, of the whole cluster. */
+/** Facts of the whole cluster that peers are made of. */
 export interface Surroundings {
   readonly roles: readonly Role[];
   readonly podsByNamespace: ReadonlyMap<string, readonly PodShape[]>;

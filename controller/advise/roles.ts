@@ -14,7 +14,7 @@ export interface Role {
   readonly isByName: boolean;
   /** Nodes that the selector selects too, and of which nothing is known. */
   readonly unknownNodes: readonly string[];
-  /** What was seen on them. */
+  /** The kinds that were seen on them. */
   readonly seen: NodeClass;
 }
 

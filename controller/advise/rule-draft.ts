@@ -13,12 +13,12 @@ export type DraftPeer =
 /** A service that a draft allows, and what was seen of it. */
 export interface DraftService {
   readonly service: SeenService;
-  /** Of the peers that the draft names. */
+  /** The evidence for the peers that the draft names. */
   readonly evidence: readonly Evidence[];
   readonly nodeCount: number;
 }
 
-/** What becomes a rule: every peer may use every service. */
+/** The content of a rule: every peer may use every service. */
 export interface RuleDraft {
   /** By key. */
   readonly peers: ReadonlyMap<string, DraftPeer>;

@@ -4,14 +4,14 @@ import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 
 type Protocol = NonNullable<Flow['protocol']>;
 
-/** What a rule names beside its peers: one port of a protocol, or one type of ICMP or IGMP. */
+/** A rule's service beside its peers: one port of a protocol, or one type of ICMP or IGMP. */
 export interface SeenService {
   readonly direction: Direction;
   readonly traffic: PolicyTraffic;
   readonly protocol: Protocol;
-  /** Of TCP, UDP and SCTP; else null. */
+  /** For TCP, UDP and SCTP; else null. */
   readonly port: number | null;
-  /** Of ICMP, ICMPv6 and IGMP; else null. */
+  /** For ICMP, ICMPv6 and IGMP; else null. */
   readonly type: number | null;
 }
 

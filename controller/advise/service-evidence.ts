@@ -11,7 +11,7 @@ export interface OwnerEvidence {
 const MOST_OTHERS = 1_024;
 
 /**
- * Who used a service: by owner. Nodes, pods and Services are bounded by the cluster's objects;
+ * The users of a service, by owner. Nodes, pods and Services are bounded by the cluster's objects;
  * other addresses become their networks, and then one owner for the family, where they are many.
  */
 export class ServiceEvidence {
@@ -56,7 +56,7 @@ export class ServiceEvidence {
     if (++this.#others > MOST_OTHERS) this.#fold();
   }
 
-  /** What another node, or role, saw, whose evidence is used up. */
+  /** Adds the evidence of another node, or role, which is used up. */
   merge(other: ServiceEvidence): void {
     this.nodeCount += other.nodeCount;
     for (const one of other.owners) this.add(one, false);

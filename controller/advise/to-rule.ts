@@ -24,7 +24,7 @@ export interface RuleEvidence {
   /** ISO 8601, to the second. */
   readonly firstSeen: string;
   readonly lastSeen: string;
-  /** What a reader has to know of the rule. */
+  /** Remarks on the rule for a reader. */
   readonly remarks: readonly string[];
 }
 

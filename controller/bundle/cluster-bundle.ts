@@ -40,7 +40,7 @@ const NODES_AT_ONCE = 16;
 /** Milliseconds for a list's page; a question to a node, or for a pod's log, has its own. */
 const LIST_PATIENCE = 10_000;
 const PATIENCE = QUESTION_PATIENCE.agent;
-/** Of each container's log. */
+/** The part of each container's log. */
 const LOG_QUERY = { tailLines: '5000', limitBytes: String(4 << 20) };
 const RECORDS = '1000';
 const CONFIG_MAPS = '/api/v1/namespaces/nodewall-system/configmaps';
@@ -130,7 +130,7 @@ class ClusterBundle {
       await bundle.addValue('api-server.json', knownFields(version, fields, this.#redact));
   }
 
-  /** What each controller says of itself. */
+  /** Collects each controller's state. */
   async #controllers(): Promise<void> {
     const { request, bundle } = this.#options;
     const read = request<Partial<ControllerList>>({
@@ -151,7 +151,10 @@ class ClusterBundle {
     }
   }
 
-  /** Of the controllers, the agents and the feature gate, as far as they are valid. */
+  /**
+   * Collects the settings of the controllers, the agents and the feature gate, as far as they are
+   * valid.
+   */
   async #settings(daemonSets: readonly ListedObject[]): Promise<void> {
     const { request, bundle } = this.#options;
     for (const name of [...new Set(daemonSets.flatMap(configMapsOf)), 'nodewall-config']) {
@@ -226,8 +229,8 @@ class ClusterBundle {
   }
 
   /**
-   * What the controllers have for the node to enforce, and its last report. One at a time: views
-   * are large, and controllers give a user two at once.
+   * Collects the state that the controllers have for the node to enforce, and its last report. One
+   * at a time: views are large, and controllers give a user two at once.
    */
   #view(node: string, folder: string): Promise<void> {
     return this.#views.run(() => this.#oneView(node, folder));
@@ -281,7 +284,7 @@ function configMapsOf(daemonSet: ListedObject): string[] {
   return names.filter((name) => typeof name === 'string');
 }
 
-/** Of an object and, if it is a policy, of its rules. */
+/** The names of an object and, if it is a policy, of its rules. */
 function namesOf(object: ListedObject): string[] {
   const { ingress, egress } = Object(object.spec) as Readonly<Record<string, unknown>>;
   const rules = [ingress, egress].flatMap((list) => (Array.isArray(list) ? list : []));

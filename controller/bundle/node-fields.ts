@@ -19,7 +19,9 @@ const ANSWER: Fields = {
   audited: [{ policy: 'plain', rule: 'plain', action: 'plain' }],
 };
 
-/** Of a controller's answer (apis/controller-state.ts). Metrics are filtered by metricsText. */
+/**
+ * Fields of a controller's answer (apis/controller-state.ts). Metrics are filtered by metricsText.
+ */
 export const CONTROLLER_STATE: Fields = {
   ...{ name: 'plain', version: 'plain', nodejs: 'plain', time: 'plain', uptime: 'plain' },
   memory: { rss: 'plain', heapUsed: 'plain' },
@@ -36,7 +38,10 @@ export const CONTROLLER_STATE: Fields = {
   ],
 };
 
-/** What is taken of a node's answers, whatever it answers. Metrics are filtered by metricsText. */
+/**
+ * The fields that are taken of a node's answers, whatever it answers. Metrics are filtered by
+ * metricsText.
+ */
 export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Fields>> = {
   machine: {
     time: 'plain',

@@ -3,7 +3,7 @@ import type { Fields } from '../../lib/sharing/known-fields.ts';
 
 /** A list that the bundle has. */
 export interface CollectedList {
-  /** Of the part. */
+  /** The part's name. */
   readonly name: string;
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
@@ -120,10 +120,10 @@ const DEFINITION: Fields = {
   spec: { versions: [{ name: 'plain', served: 'plain', storage: 'plain' }] },
   status: { conditions: CONDITIONS, storedVersions: ['plain'] },
 };
-/** Of our own kinds: the API server keeps what the schema has, and nothing else. */
+/** Fields of our own kinds: the API server keeps those of the schema, and nothing else. */
 const OWN: Fields = { metadata: METADATA, spec: 'whole', status: 'whole' };
 
-/** What a node view says besides the view itself. */
+/** Fields of a node view besides the view itself. */
 export const NODE_VIEW = {
   metadata: METADATA,
   counts: { each: 'plain' },
@@ -206,7 +206,7 @@ const INSTALLATION: readonly CollectedList[] = [
   },
 ];
 
-/** Of all namespaces: some are in those that other objects are in. */
+/** A list over all namespaces: some objects are in those that other objects are in. */
 function inRbac(name: string): Pick<CollectedList, 'name' | 'path' | 'query'> {
   return { name, path: `/apis/rbac.authorization.k8s.io/v1/${name}`, query: OWN_PART };
 }

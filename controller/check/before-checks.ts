@@ -4,13 +4,13 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { listObjects } from '../kubeapi/list-objects.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
 
-/** What the README requires. */
+/** The README requires it. */
 const LEAST_KUBERNETES = [1, 32] as const;
 const LEAST_KERNEL = [5, 9] as const;
 const ARCHITECTURES = ['amd64', 'arm64'];
 const MOST_NODES = 15_000;
 
-/** What has to be right before nodewall is installed, and after. */
+/** Checks before nodewall is installed, and after. */
 export const BEFORE_CHECKS: Readonly<Record<string, Check>> = {
   'API server': apiServer,
   aggregation,
@@ -114,7 +114,7 @@ async function serviceProxy(request: KubeApi): Promise<readonly CheckLine[]> {
   return [ok('service proxy', `kube-proxy in mode ${mode === '' ? 'iptables (the default)' : mode}`)];
 }
 
-/** What it drops too, it drops. docs/platforms.md, docs/coming-from.md. */
+/** Packets that they drop, too, are dropped. docs/platforms.md, docs/coming-from.md. */
 async function otherFirewalls(request: KubeApi): Promise<readonly CheckLine[]> {
   const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
   const [cilium, endpoints, operator] = await Promise.all([

@@ -8,7 +8,7 @@ import { nodeChecks } from './node-checks.ts';
 import { rights } from './rights-check.ts';
 
 export interface ClusterCheck {
-  /** What was looked at: a cluster before the installation, or an installed nodewall. */
+  /** The subject of the check: a cluster before the installation, or an installed nodewall. */
   readonly of: 'before' | 'installed';
   /** The worst first. */
   readonly lines: readonly CheckLine[];

@@ -32,7 +32,7 @@ interface NodeChecksOptions {
   readonly now: () => number;
 }
 
-/** What has to be right of the nodes; it asks each agent one question. */
+/** Checks of the nodes; each asks each agent one question. */
 export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record<string, Check>> {
   return {
     agents: async (request) => {

@@ -11,7 +11,7 @@ const SYSTEM = 'nodewall-system';
 const of = (group: string, ...resources: readonly string[]): Right[] =>
   resources.map((resource) => ({ group, resource }));
 
-/** What `kubectl apply -k deploy/kustomize/base` creates. */
+/** The rights for `kubectl apply -k deploy/kustomize/base`. */
 const CREATED: readonly Right[] = [
   ...of('', 'namespaces'),
   ...of('apiextensions.k8s.io', 'customresourcedefinitions'),

@@ -28,5 +28,5 @@ export function nodesOfShares(): NodesOfShare {
   };
 }
 
-/** Of one list of nodes: two for each rollout in progress. */
+/** Shares of one list of nodes: two for each rollout in progress. */
 const MOST_SHARES = 100;

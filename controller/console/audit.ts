@@ -25,7 +25,10 @@ export interface AuditOptions {
 const RECORDS: NodeQuestion = { about: 'records', query: 'audit=true&lines=500' };
 const NOBODY: Asked = { nodes: [], failed: [], notAsked: 0 };
 
-/** What Audit policies would have done, by the counters and the last records of their nodes. */
+/**
+ * Verdicts that Audit policies would have given, by the counters and the last records of their
+ * nodes.
+ */
 export async function auditOf({ scope, ask, policies, only, now }: AuditOptions): Promise<Audit> {
   const audited = policies.filter(({ rules }) => rules.some(isAudit));
   const rules = new Map(

@@ -21,7 +21,7 @@ import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { overviewPolicy, positions } from './overview-policy.ts';
 import { overviewRollouts, rolloutOf } from './overview-rollouts.ts';
 
-/** What a controller knows, leading or not. */
+/** A controller's data, whether it leads or not. */
 export interface OverviewSources {
   /** The policies in force; null: nothing is published yet. */
   readonly objects: () => { readonly policies: readonly ClusterNetworkPolicy[] } | null;
@@ -94,7 +94,7 @@ export class ClusterOverview {
         return this.#compute();
       })
       .catch((error: unknown) => {
-        // What had changed is not known any more: the next one is computed from the start.
+        // Earlier changes are not known any more: the next overview is computed from the start.
         this.#last = null;
         throw error;
       });

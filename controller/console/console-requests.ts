@@ -39,8 +39,8 @@ export interface ConsoleRequest {
 const MOST_BODY = 2 * LONGEST_PREVIEW;
 
 /**
- * What a path of the console asks for; null: it is not one. A name may be any text: only those that
- * exist are answered.
+ * Reads a path of the console; null: it is not one. A name may be any text: only those that exist
+ * are answered.
  */
 export function consoleAccess(path: string, query: URLSearchParams): ConsoleAccess | null {
   if (path === PREVIEWS_PATH) return { verb: 'create', resource: 'previews' };

@@ -7,7 +7,7 @@ import { type FlowOfNode, flowsOfNode } from './node-answers.ts';
 /** Kinds of flows of a node's answer: the last seen. */
 const DENIED: NodeQuestion = { about: 'flows', query: 'denied=true&lines=500' };
 
-/** Who was denied on these nodes. */
+/** The peers that were denied on these nodes. */
 export async function deniedPeers(
   scope: ConsoleScope,
   whom: { readonly ask: AskNode; readonly nodes: readonly string[]; readonly all: number },
@@ -40,7 +40,7 @@ function add(peers: Map<string, DeniedPeer>, node: string, flow: FlowOfNode): vo
   });
 }
 
-/** Of times in one form. */
+/** The earlier of two times in one form. */
 export function earlier(a: string | undefined, b: string): string {
   return a !== undefined && a < b ? a : b;
 }

@@ -3,7 +3,7 @@ import type { Audit, DeniedPeers, Drops, Lint, Preview } from '../../apis/consol
 import type { OverviewWatchers } from './overview-watchers.ts';
 import type { StaticFiles } from './static-files.ts';
 
-/** What the console shows, of a cluster or of one machine. */
+/** The documents of the console, of a cluster or of one machine. */
 export interface ConsoleDocuments {
   readonly files: Pick<StaticFiles, 'file'>;
   readonly watchers: Pick<OverviewWatchers, 'open' | 'isFull'>;

@@ -25,8 +25,8 @@ interface Row<Of> {
 }
 
 /**
- * What rules dropped and rejected over a day, by rule and by node, from the growth of what nodes
- * report: since this process began to hear of a node. At most 10 MB.
+ * Counts of packets that rules dropped and rejected over a day, by rule and by node, from the
+ * growth of nodes' reports: since this process began to hear of a node. At most 10 MB.
  */
 export class DropHistory {
   readonly #options: DropHistoryOptions;

@@ -10,7 +10,7 @@ const RECORD = {
   ...{ time: '2026-11-26T10:00:00.123456Z', direction: 'egress', src: '192.0.2.1', dst: '192.0.2.2' },
   ...{ verdict: 'Drop', policy: 'p', rule: 'r', protocol: 'udp', dstPort: 53 },
 };
-/** What a compromised node may send in the place of a value. */
+/** A compromised node may send these in the place of a value. */
 const ODD: readonly unknown[] = [
   null,
   undefined,

@@ -4,8 +4,8 @@ import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 
 /**
- * What nodes answer (agent/inspect), as far as the console shows it. A node may be compromised:
- * what is not of the right type is left out, and texts are cut.
+ * Nodes' answers (agent/inspect), as far as the console shows them. A node may be compromised:
+ * values that are not of the right type are left out, and texts are cut.
  */
 
 /** A kind of flows of a node's inventory. */

@@ -2,8 +2,8 @@ import { type Overview, type OverviewLine, policyKey } from '../../apis/console.
 import { sameItems } from '../../lib/sharing/same-items.ts';
 
 /**
- * What leads a reader from one overview to the next; null: nothing. Unchanged parts must be the
- * same objects.
+ * The line that leads a reader from one overview to the next; null: nothing. Unchanged parts must
+ * be the same objects.
  */
 export function overviewLine(before: Overview | null, overview: Overview): OverviewLine | null {
   if (before === null) return { type: 'overview', overview };

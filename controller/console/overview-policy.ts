@@ -12,7 +12,7 @@ import { policyMessage } from '../../apis/status-problems.ts';
 import { tierName } from '../compile/tiers.ts';
 import type { VersionState } from '../status/realization.ts';
 
-/** What is known of one policy. */
+/** Facts about one policy. */
 export interface PolicyFacts {
   readonly apiGroup: ApiGroup;
   readonly name: string;
@@ -133,7 +133,9 @@ function inForceSince(
     : { since: now, sinceAtLeast: null };
 }
 
-/** Of a policy whose status another one writes (crd.antrea.io), as that of nodewall.io is. */
+/**
+ * The phase of a policy whose status another one writes (crd.antrea.io), as that of nodewall.io is.
+ */
 function phaseOf(
   { isEnabled, spec }: PolicyFacts,
   {

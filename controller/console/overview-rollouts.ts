@@ -8,7 +8,7 @@ const DOES: Readonly<Record<RolloutCommand, string>> = {
   undo: 'Put the last completed version in force on all nodes',
   promote: 'Put the new version in force on all nodes at once',
 };
-/** What makes sense in a state. */
+/** Commands that make sense in a state. */
 const COMMANDS: Readonly<Record<RolloutState, readonly RolloutCommand[]>> = {
   Progressing: ['pause', 'undo', 'promote'],
   Paused: ['resume', 'undo', 'promote'],

@@ -27,7 +27,7 @@ export const WATCHER_LIMITS = {
 
 interface Watcher {
   readonly response: ServerResponse;
-  /** What it has, or will have once it takes what was written. */
+  /** The overview that it has, or will have once it takes the lines written to it. */
   has: Overview | null;
   /** Since when it takes nothing; null: it has taken all. */
   blocked: number | null;

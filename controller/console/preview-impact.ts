@@ -44,7 +44,7 @@ export async function previewImpact(
   return { asked, newlyDenied: all.slice(0, MOST_PEERS), isCut: all.length > MOST_PEERS };
 }
 
-/** Of a kind that stands for many, what they have in common. */
+/** A kind that stands for many becomes a flow with their common fields. */
 function toFlow({ direction, traffic, peer, protocol, port, icmpType }: FlowOfNode): Flow {
   const isOne = !peer.includes('/');
   return {

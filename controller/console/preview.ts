@@ -60,7 +60,7 @@ const LATE =
   'the difference takes too long to compute here; nodewall diff --against-cluster has the time for it';
 
 /**
- * What applying these objects would do to the cluster. Throws ChangeOverrunError if it takes too
+ * The effect of applying these objects to the cluster. Throws ChangeOverrunError if it takes too
  * long.
  */
 export function previewOf(yaml: string, objects: ClusterObjects, options: PreviewOptions): PreviewResult {
@@ -109,7 +109,7 @@ function otherKinds(content: FileContent): PreviewProblem[] {
 function toProblem({ file, line, kind, name, path, ...problem }: LoadProblem): PreviewProblem {
   const object = kind === '' ? '' : `${kind}/${name}`;
   const { severity, message } = inCluster(problem);
-  // Of an object in force, which refers to one that would change.
+  // The problem is of an object in force, which refers to one that would change.
   const isOther = file !== FILE;
   return {
     severity: severity === 'error' ? 'error' : 'warning',

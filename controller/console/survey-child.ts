@@ -7,7 +7,7 @@ import { clusterLint, type NodeFinding } from '../lint/cluster-lint.ts';
 import { findingText } from '../lint/finding-text.ts';
 import { type PreviewResult, previewOf } from './preview.ts';
 
-/** What surveys.ts asks the process of this file; milliseconds from then on. */
+/** The questions of surveys.ts to the process of this file; milliseconds from then on. */
 export type SurveyQuestion =
   | { readonly ask: 'lint'; readonly time: number }
   | { readonly ask: 'preview'; readonly yaml: string; readonly time: number };

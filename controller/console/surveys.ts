@@ -56,7 +56,7 @@ export class Surveys {
   readonly #turns = new CostQueue(1);
   /** By user. */
   readonly #asked = new Map<string, number>();
-  /** Of these objects; the same for all who ask until there are others. */
+  /** The findings on these objects; the same for all who ask until there are others. */
   #lint: { readonly of: ClusterObjects | null; readonly lint: Promise<Lint> } | null = null;
   #cancel: (() => void) | null = null;
   #isClosed = false;

@@ -146,7 +146,7 @@ class GroupCollector {
     this.#groups.set(key, { ...(known ?? group), nodes });
   }
 
-  /** Of a Node without equals, gaps at its own addresses are closed. */
+  /** For a Node without equals, gaps at its own addresses are closed. */
   all(states: readonly Compiled[]): (readonly [NodeGroup, NumberedGroup])[] {
     const readable = new GroupCollector();
     for (const [key, group] of this.#groups) {

@@ -154,7 +154,7 @@ export class Names {
     this.#sets = Map.groupBy(sets, ({ members }) => memberCount(members.v4) + memberCount(members.v6));
   }
 
-  /** Of almost all groups, the few that are not among them. */
+  /** Names the groups: where these are almost all, the few that are missing. */
   groups({ interfaceGroups }: Row): string[] {
     if (interfaceGroups === null) return [];
     const others = complement(interfaceGroups, LAST_LINK_GROUP);

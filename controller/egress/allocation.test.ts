@@ -21,7 +21,7 @@ function pathText(path: EgressPath | undefined): string {
   return path.parts.flatMap(({ addresses }) => addresses).join();
 }
 
-/** What each policy has of a family, by name. */
+/** The addresses of a family that each policy has, by name. */
 function dealt({ paths }: Allocation, family: 4 | 6 = 4): Record<string, string> {
   return Object.fromEntries([...paths].map(([{ name }, path]) => [name, pathText(path[family])]));
 }

@@ -21,7 +21,7 @@ export interface Slot {
   readonly node: string;
   /** Whether the owner is a candidate that is ready. */
   readonly ready: boolean;
-  /** Of the owner in the status; 0: there is none in it. */
+  /** The epoch of the owner in the status; 0: there is none in it. */
   readonly epoch: number;
   readonly addresses: readonly string[];
 }
@@ -57,17 +57,17 @@ export const NO_GATEWAY: EgressPaths = {
   6: { kind: 'unavailable', reason: 'no-gateway' },
 };
 
-/** What one gateway gives its policies. */
+/** The addresses and slots that one gateway gives its policies. */
 export interface Allocation {
   readonly gateway: EgressGateway;
-  /** What the gateway's nodeSelector selects. */
+  /** The nodes that the gateway's nodeSelector selects. */
   readonly nodes: readonly Node[];
   /** Those that use the gateway, in evaluation order. */
   readonly policies: readonly EgressPolicy[];
   readonly pool: Pool;
   /** Sorted by name. */
   readonly candidates: readonly Candidate[];
-  /** Of a gateway of source Floating. */
+  /** The slots of a gateway of source Floating. */
   readonly slots: readonly Slot[];
   /** Floating addresses that the policies have, whether or not their owners are ready. */
   readonly addresses: ReadonlyMap<EgressPolicy, FamilyAddresses>;
@@ -263,7 +263,7 @@ export function homes(gateway: EgressGateway, candidates: readonly Candidate[]):
   return new Map(opened.map(({ name, node }) => [name, node]));
 }
 
-/** Of the nodes with the fewest slots, one by rendezvous. */
+/** Chooses one of the nodes with the fewest slots, by rendezvous. */
 function leastLoaded(
   gateway: string,
   slot: string,
@@ -277,7 +277,10 @@ function leastLoaded(
   return rendezvous(`${gateway}/${slot}`, free, ({ name }) => name);
 }
 
-/** Of the slots with the fewest addresses, those with a ready owner first, one by rendezvous. */
+/**
+ * Chooses one of the slots with the fewest addresses by rendezvous; those with a ready owner go
+ * first.
+ */
 function emptiest(slots: readonly OpenSlot[], key: string): OpenSlot | undefined {
   const ready = slots.filter((slot) => slot.ready);
   const usable = ready.length > 0 ? ready : slots;

@@ -5,7 +5,7 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 import { type Destinations, destinationsOf } from './destinations.ts';
 import { segments } from './segments.ts';
 
-/** What the policies decide for destinations of one family. */
+/** The decision of the policies for destinations of one family. */
 export interface Decision {
   readonly id: string;
   readonly family: Family;

@@ -35,7 +35,7 @@ export function dealAddresses(
   ]);
 }
 
-/** Of the addresses those that the gateway's status has for the policy, or the policy's own. */
+/** Those of the addresses that the gateway's status has for the policy, or the policy's own. */
 export function written(
   { status }: EgressGateway,
   dealt: ReadonlyMap<EgressPolicy, FamilyAddresses>,
@@ -53,7 +53,7 @@ export function written(
 class Deal {
   readonly #gateway: EgressGateway;
   readonly #pool: Pool;
-  /** Who has an address: a policy, or the gateway for its Shared policies. */
+  /** The holder of each address: a policy, or the gateway for its Shared policies. */
   readonly #holders = new Map<string, EgressPolicy | EgressGateway>();
   /** The addresses of statuses that their policies could keep. */
   readonly #told: ReadonlySet<string>;
@@ -62,7 +62,7 @@ class Deal {
   readonly #records: HolderRecords;
   /** Addresses in the statuses of Shared policies. */
   readonly #ofShared: ReadonlySet<string>;
-  /** Of the addresses before, none gets free during one deal. */
+  /** The next addresses to try: none of those before gets free during one deal. */
   readonly #next: Record<Family, Iterator<string>>;
   #nextPlace = 0n;
 
@@ -151,7 +151,7 @@ class Deal {
     const own = this.#ownOf(policy);
     if (this.#gateway.spec.paired && FAMILIES.every((family) => hasFamily(this.#pool, family))) {
       while (own[4].length < count && own[6].length < count && this.#takePair(policy));
-      // Of a pair in the status, another policy may have the one half.
+      // Another policy may have the one half of a pair in the status.
       if (own[4].length === own[6].length) return;
     }
     for (const family of FAMILIES) {
@@ -204,8 +204,8 @@ class Deal {
   }
 
   /**
-   * What a status names is kept for its policy, also if that cannot have it now; the address that
-   * the gateway names for Shared policies for them.
+   * Addresses of a status are kept for their policy, also if it cannot have them now; the address
+   * that the gateway names for Shared policies for them.
    */
   #isFree(address: string, by: EgressPolicy | EgressGateway): boolean {
     const { defaultAddress } = this.#gateway.spec;

@@ -19,7 +19,7 @@ type TakeList = EgressArrival['takes'];
 
 const BUCKETS = bucketsOf('arrivals');
 
-/** What one gateway node takes, over successive states. */
+/** The pods and classes that one gateway node takes, over successive states. */
 export class GatewayArrivals {
   /** By class. */
   readonly #served = new Map<string, readonly Served[]>();

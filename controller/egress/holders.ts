@@ -6,7 +6,7 @@ import type {
 } from '../../apis/egress/objects.ts';
 import { policyText } from './order.ts';
 
-/** Who can have an address: a policy, or the gateway for its Shared policies. */
+/** A possible holder of an address: a policy, or the gateway for its Shared policies. */
 export type Holder = EgressPolicy | EgressGateway;
 
 /**
@@ -19,7 +19,7 @@ export function holderName(holder: Holder): string {
   return `${group}${policyText(holder)}`;
 }
 
-/** Who has each address of a gateway, or had it last, as its status says. */
+/** The holder of each address of a gateway, or its last one, as the status says. */
 export class HolderRecords {
   readonly #nameOf: ReadonlyMap<string, string>;
   readonly #byName: ReadonlyMap<string, readonly HeldAddress[]>;

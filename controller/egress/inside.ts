@@ -39,7 +39,7 @@ type Intervals = Readonly<Record<Family, readonly Interval[]>>;
 export class InsideIndex {
   readonly #config: NetworksConfig;
   #parts: readonly (readonly object[])[] = [];
-  /** What the networks were made of. */
+  /** The texts that the networks were made of. */
   #texts: readonly string[] = [];
   /** All but the pods. */
   #static: Intervals = NO_INTERVALS;

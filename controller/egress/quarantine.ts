@@ -27,14 +27,14 @@ export interface HoldTime {
 export type HoldTimeOf = (record: HeldAddress, phase: HoldPhase) => HoldTime;
 
 export interface Quarantine {
-  /** Who has each address, or had it last; sorted. */
+  /** The holder of each address, or its last one; sorted. */
   readonly records: readonly HeldAddress[];
   /** Addresses that are in no slot any more: what is left of their connections is cut. */
   readonly over: ReadonlySet<string>;
 }
 
 /**
- * What the status says next of the holders of addresses. A released address stays in its slot, so
+ * The records of addresses' holders for the next status. A released address stays in its slot, so
  * that connections go on; then it leaves it, so that its owner deletes them; then it is forgotten,
  * and anybody may get it. While no node is ready the second phase does not begin.
  */

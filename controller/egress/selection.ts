@@ -82,7 +82,7 @@ export class EgressSelection {
     return items;
   }
 
-  /** What applies to a namespace, by its labels: found once, as long as #namespaces is the same. */
+  /** The items for a namespace, by its labels: found once, as long as #namespaces is the same. */
   #namespaceItems(): (labels: Labels) => readonly InNamespaces[] {
     return memo((labels: Labels) => this.#namespaces.matching(labels));
   }

@@ -46,7 +46,7 @@ function ownNetworks(
       return { name, text: formatCidr(cidr), cidr, last: lastAddress(cidr) };
     }),
   );
-  // Of CIDRs sorted by address, the wider first, one overlaps a later one only if it contains it.
+  // Sorted by address, the wider first, one CIDR overlaps a later one only if it contains it.
   all.sort(
     (a, b) => a.cidr.family - b.cidr.family || order(a.cidr.value, b.cidr.value) || order(b.last, a.last),
   );

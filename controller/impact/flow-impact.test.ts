@@ -101,7 +101,7 @@ describe('the impact of a change on flows', () => {
     assert.deepEqual(
       denied.map(({ peerName, port, perHour, isPartly }) => [peerName, port, perHour, isPartly]),
       [
-        // Of less than an hour, as if it were an hour.
+        // Windows of less than an hour, as if they were an hour.
         ['Node b', 81, 48, false],
         ['Node b', 80, 1, false],
         [undefined, 80, 1, true],

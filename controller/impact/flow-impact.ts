@@ -8,7 +8,7 @@ import { nodeViewer } from '../publish/node-view.ts';
 /** Evaluates a state's rules, as `explain` does; called once for each of many flows. */
 export type Evaluate = (state: NodeState) => (flow: Flow) => Answer;
 
-/** What a node has seen. */
+/** The flows that a node has seen. */
 export interface SeenByNode {
   /** All kinds of its inventory. */
   readonly flows: NodeFlows;
@@ -16,7 +16,7 @@ export interface SeenByNode {
   readonly names: ReadonlyMap<string, readonly string[]>;
 }
 
-/** What a change does to the flows of nodes. */
+/** The effect of a change on the flows of nodes. */
 export interface FoundImpact {
   /** Sorted. */
   readonly nodes: readonly NodeImpact[];
@@ -26,7 +26,7 @@ export interface FoundImpact {
   readonly untouched: number;
 }
 
-/** What a change does to the kinds of flows of a node. */
+/** The effect of a change on the kinds of flows of a node. */
 export interface NodeImpact {
   readonly node: string;
   /** Since when the node's inventory sees flows, and when live connections were counted. */
@@ -65,8 +65,8 @@ export interface ChangedFlow extends Omit<NodeFlow, 'decision'> {
 const HOUR = 3_600_000;
 
 /**
- * What a change of objects does to the flows that nodes have seen. Evaluates each kind by the rules
- * before and after, with the engine of `explain`.
+ * The effect of a change of objects on the flows that nodes have seen. Evaluates each kind by the
+ * rules before and after, with the engine of `explain`.
  */
 export class FlowImpact {
   readonly #before: DiffSide;

@@ -2,7 +2,7 @@ import type { ObjectChange } from './changed-objects.ts';
 import { ChangeOverrunError, ImpactJudge, type Judgement, type Violations } from './impact.ts';
 import { type Mirrored, serveMirrored } from './serve-mirrored.ts';
 
-/** What impact-process.ts asks the process of this file. */
+/** The questions of impact-process.ts to the process of this file. */
 export type ChildQuestion =
   | { readonly ask: 'violations' }
   | { readonly ask: 'change'; readonly change: ObjectChange; readonly times: ChangeTimes };
@@ -10,7 +10,7 @@ export type ChildQuestion =
 /** Milliseconds from now on. */
 export interface ChangeTimes {
   readonly all: number;
-  /** Of `all`, for the difference. */
+  /** The difference's part of `all`. */
   readonly difference: number;
 }
 

@@ -55,7 +55,10 @@ const networks = (i: number, j: number): string[] =>
 
 /** Milliseconds that nothing here is about: a machine with much else to do may need seconds. */
 const PATIENT = { ...IMPACT_LIMITS, change: 60_000, evaluation: 15_000 };
-/** Of what takes too long, and yet much more than a small change needs beside other programs. */
+/**
+ * Too short for the change that takes too long, and yet much more than a small one needs beside
+ * other programs.
+ */
 const SHORT = { ...PATIENT, evaluation: 4_000 };
 /** Rules of `stairs` that take three times as long, on a machine without other work. */
 const TOO_LONG = 480;

@@ -18,7 +18,7 @@ import { unreachableLines } from './unreachable-lines.ts';
 /** By name of the Guardrail; those that hold are left out. */
 export type Violations = ReadonlyMap<string, readonly Violation[]>;
 
-/** What a change would do to the Guardrails. */
+/** The effect of a change on the Guardrails. */
 export interface Judgement {
   /** A Guardrail that holds now and would not; null: there is none. */
   readonly broken: { readonly guardrail: string; readonly violation: Violation } | null;
@@ -26,7 +26,7 @@ export interface Judgement {
   readonly neverHeld: { readonly guardrail: string; readonly violation: Violation } | null;
 }
 
-/** What a change would do. */
+/** The effect of a change. */
 export interface Impact extends Judgement {
   /** The flows whose verdict would change, in a few lines. */
   readonly lines: readonly string[];

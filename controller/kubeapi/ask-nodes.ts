@@ -16,7 +16,7 @@ export async function nodeNames(request: KubeApi): Promise<string[]> {
   return items.map(({ metadata: { name } }) => name);
 }
 
-/** What the agent of a Node knows. Throws KubeError, also if it does not answer in time. */
+/** Asks the agent of a Node. Throws KubeError, also if it does not answer in time. */
 export function askNode<T>(
   request: KubeApi,
   node: string,

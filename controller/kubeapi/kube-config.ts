@@ -1,7 +1,7 @@
 import { registerHooks } from 'node:module';
 import type { KubeConfig } from '@kubernetes/client-node';
 
-/** What the library's kubeconfig reader imports for its API clients alone. */
+/** Imports of the library's kubeconfig reader for its API clients alone. */
 const UNUSED: readonly string[] = ['./gen/index.js', 'undici'];
 const READER = /\/@kubernetes\/client-node\/dist\/config\.js$/;
 

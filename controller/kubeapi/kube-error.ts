@@ -13,7 +13,8 @@ export class KubeError extends Error {
   /** The wait that the server asks for (seconds); null: none. */
   readonly retryAfter: number | null;
   /**
-   * What RBAC needs, if the request was forbidden; null: it was not, or its path is no resource's.
+   * The RBAC rule that the request lacks, if it was forbidden; null: it was not, or its path is no
+   * resource's.
    */
   readonly rule: RbacRule | null;
 

@@ -1,6 +1,6 @@
 import type { KubeApi, KubeRequest } from './kube-api.ts';
 
-/** What all objects of Kubernetes have; the rest is as others wrote it. */
+/** The fields that all objects of Kubernetes have; the rest is as others wrote it. */
 export interface ListedObject {
   readonly metadata?: { readonly name?: string; readonly namespace?: string };
   readonly [key: string]: unknown;

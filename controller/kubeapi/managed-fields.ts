@@ -16,7 +16,7 @@ export interface ManagedFields {
   readonly fieldsV1?: unknown;
 }
 
-/** What one program changed last in an object. */
+/** The last change of one program in an object. */
 export interface Change {
   /** ISO 8601, of a second. */
   readonly time: string;
@@ -66,7 +66,7 @@ function fieldsOf(fieldsV1: unknown): string[] {
     .sort();
 }
 
-/** Of annotations and labels each is named: `metadata.annotations:nodewall.io/rollout`. */
+/** Paths with the keys of annotations and labels: `metadata.annotations:nodewall.io/rollout`. */
 function withKeys(path: string, below: unknown): string[] {
   if (path !== 'metadata.annotations' && path !== 'metadata.labels') return [path];
   return namesOf(below).map(([key]) => `${path}:${key}`);

@@ -1,6 +1,6 @@
 /** One metric in Prometheus' text format (version 0.0.4). */
 export interface Family {
-  /** Of a counter it ends in `_total`. */
+  /** A counter's ends in `_total`. */
   readonly name: string;
   /** One sentence. */
   readonly help: string;

@@ -50,7 +50,7 @@ export class RuleSums {
 }
 
 /**
- * What the known rules matched on a node between two of its reports.
+ * The matches of the known rules on a node between two of its reports.
  *
  * @param before the same node's report before this one; null: this is the first
  */

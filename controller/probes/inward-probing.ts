@@ -13,7 +13,7 @@ import { attempt } from '../../lib/process/connection-attempt.ts';
 import type { PeerQuestions } from './peer-questions.ts';
 
 export interface InwardProbingOptions {
-  /** Of the configuration. */
+  /** The probes of the configuration. */
   readonly probes: readonly InwardProbeConfig[];
   /**
    * The port of nodewall's own probe (OWN_INWARD) to a node; null: the node serves nothing of that
@@ -31,7 +31,7 @@ export interface InwardProbingOptions {
 
 /** The other replicas. */
 export interface Elsewhere {
-  /** What any of them could make. */
+  /** Makes those that any of them can. */
   ask(node: string, question: InwardQuestion): Promise<readonly InwardResult[]>;
   /** An answer to a question of theirs. */
   answered(prober: string, answer: PeerAnswer): void;
@@ -67,7 +67,7 @@ export class InwardProbing {
     return { results: here.map((one) => made.get(one.name) ?? one) };
   }
 
-  /** What this replica can make; of the others, why not. */
+  /** Makes those that this replica can; of the others, says why not. */
   async takeHere(node: string, { probes, milliseconds }: InwardQuestion): Promise<readonly InwardResult[]> {
     return await Promise.all(probes.map((one) => this.#make({ node, milliseconds, ...one })));
   }

@@ -10,7 +10,7 @@ export interface Receiver {
   readonly hasEgress: boolean;
 }
 
-/** What a bookmark says of the number of objects, for the receiver to compare. */
+/** A bookmark's number of objects, for the receiver to compare. */
 export interface BookmarkCounts extends Counts {
   /** Absent: the receiver has nothing of egress gateways. */
   readonly egress?: number;

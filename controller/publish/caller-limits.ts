@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import { boundNode, type Identity } from './auth.ts';
 
-/** What one caller may ask for: a burst, then a number a second, and so many at the same time. */
+/** A caller's limit: a burst, then a number a second, and so many at the same time. */
 interface Limit {
   readonly burst: number;
   readonly perSecond: number;

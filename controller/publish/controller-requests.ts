@@ -8,7 +8,7 @@ import { denial, notFromPeer, type PeerOptions, type PermissionOptions } from '.
 /** The state of the controllers. */
 export interface ControllerStates {
   own(): Promise<ControllerState>;
-  /** Of the others, of which each has an item, whether it answers or not. */
+  /** The items of the others: one of each, whether it answers or not. */
   others(): Promise<readonly ControllerItem[]>;
 }
 

@@ -14,7 +14,7 @@ export interface MetricsSource {
   readonly contentType: string;
   /** The controller's own. */
   readonly text: () => Promise<string>;
-  /** Of all nodes; or the reason why there is no answer now. */
+  /** Metrics of all nodes; or the reason why there is no answer now. */
   readonly allNodes: () => Promise<{ readonly text: string } | { readonly problem: string }>;
 }
 
@@ -34,7 +34,7 @@ export function isScrape(path: string): boolean {
   return path === METRICS_PATH || path === ALL_NODES_PATH || nodeOfMetricsPath(path) !== null;
 }
 
-/** Who may read the metrics of controllers may read those of agents. */
+/** A reader of the controllers' metrics may read those of agents. */
 export async function scrape(
   options: MetricsOptions,
   metrics: MetricsSource,

@@ -8,7 +8,7 @@ import {
 import type { QuestionUpdate } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 
-/** What only the nodes know. */
+/** Questions that only the nodes can answer. */
 export interface NodeQuestionService {
   ask(node: string, question: NodeQuestion): Promise<Answered>;
   /** Null: the agent has no stream here. */

@@ -82,7 +82,7 @@ export function toNodeViewList(summaries: readonly NodeViewSummary[], revision: 
   };
 }
 
-/** Of thousands of nodes they are megabytes, which the metrics have anyway. */
+/** The totals of thousands of nodes are megabytes, which the metrics have anyway. */
 function withoutTotals(summary: NodeViewSummary): NodeViewSummary {
   const { totals: _, ...report } = summary.report ?? {};
   return summary.report === null ? summary : { ...summary, report: report as NodeReport };

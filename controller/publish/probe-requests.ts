@@ -16,7 +16,7 @@ import { forbidden, notFromPeer, type PeerOptions, type PermissionOptions } from
 /** Connections to nodes, for their guarded apply. */
 export interface ProbeService {
   take(node: string, question: InwardQuestion): Promise<InwardAnswer>;
-  /** What this replica itself can make. */
+  /** Makes those that this replica itself can. */
   takeHere(node: string, question: InwardQuestion): Promise<readonly InwardResult[]>;
   answered(prober: string, answer: PeerAnswer): void;
   answeredHere(prober: string, answer: PeerAnswer): void;

@@ -51,7 +51,7 @@ const updates = (lines: readonly Line[]) =>
   lines.map(({ body }) => JSON.parse(`{${body.toString()}`) as Update & { readonly set?: string });
 const types = (lines: readonly Line[]) => updates(lines).map(({ type }) => type);
 
-/** What a watcher holds that was sent these lines. */
+/** The view of a watcher that received these lines. */
 function heldOf(now: Present): HeldView {
   const held: Record<HeldKind, Record<string, string>> = { addressSets: {}, serviceSets: {}, rules: {} };
   for (const { kind, id, line } of now.viewOf('a').objects()) held[kind][id] = bodies.digest(line.body);

@@ -8,7 +8,7 @@ import { bookmarkCounts, type Receiver } from './bookmarks.ts';
 import type { Line } from './line.ts';
 import type { SharedView, ViewObject } from './shared-view.ts';
 
-/** What is published at one position. */
+/** The objects that are published at one position. */
 export interface Present {
   readonly compiled: Compiled;
   /** The shared part of a node's view. */

@@ -1,6 +1,6 @@
 import type { InwardQuestion, InwardResult, PeerAnswer } from '../../apis/inward-probe.ts';
 
-/** What one controller passes on to another: the body of `POST PROBES_PATH`. */
+/** The message of one controller to another: the body of `POST PROBES_PATH`. */
 export type PassedProbes =
   | ({ readonly kind: 'question'; readonly node: string } & InwardQuestion)
   | { readonly kind: 'answer'; readonly prober: string; readonly answer: PeerAnswer };

@@ -32,7 +32,7 @@ describe('ReportRelay', () => {
         reports.take({ report, age: 0 });
         one.pass(report);
       },
-      /** What was sent since the last call. */
+      /** The reports that were sent since the last call. */
       async after(milliseconds: number): Promise<string[]> {
         await settled();
         clock.pass(milliseconds);

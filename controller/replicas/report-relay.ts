@@ -57,7 +57,7 @@ export class ReportRelay {
   }
 }
 
-/** What one controller must still be sent. */
+/** The reports that one controller must still get. */
 class Peer {
   readonly #name: string;
   readonly #options: ReportRelayOptions;

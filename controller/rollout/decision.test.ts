@@ -296,7 +296,7 @@ describe('a rollout', () => {
           const isPending = [...before].some((name) => (trial.outcomes.get(name) ?? 'pending') === 'pending');
           const settled = trial.stage?.notes.settled;
           const now = trial.look();
-          // Of all names, also of those that are away.
+          // All names, also those that are away.
           for (const name of EVERYONE)
             if (takesPart(last, name, placeOf(name, 'u')))
               assert.ok(takesPart(now, name, placeOf(name, 'u')), `${name} is taken back`);

@@ -25,14 +25,14 @@ export interface MemberFacts {
 }
 
 export interface RolloutFacts {
-  /** Of RolloutDecision. */
+  /** The key of RolloutDecision. */
   readonly key: string;
   /** Sorted by name; at least one. */
   readonly members: readonly MemberFacts[];
   readonly settings: RolloutSettings;
   /** All nodes that a version of a member applies to. */
   readonly nodes: readonly RolloutNode[];
-  /** What a node that takes part made of the new versions. */
+  /** The outcome of the new versions on a node that takes part. */
   readonly outcomeOf: (node: string) => Outcome;
   /** Time of day, milliseconds. */
   readonly now: number;

@@ -24,10 +24,10 @@ import { rolloutKey, settingsOf, versionSpec, withLastDecision } from './setting
 import { type NodeOutcome, shownStatus } from './texts.ts';
 
 export interface RolloutKeeperOptions {
-  /** Of the configuration; null: only policies with spec.rollout have one. */
+  /** The configuration's defaults; null: only policies with spec.rollout have a rollout. */
   readonly defaults: RolloutSettings | null;
   readonly versions: Pick<NodeVersions, 'served'>;
-  /** What a node made of the versions that it must have: by policy, the generation. */
+  /** The outcome on a node of the versions that it must have: by policy, the generation. */
   readonly outcome: (node: string, generations: ReadonlyMap<string, number>) => NodeOutcome;
   /**
    * Replaces `status.rollout`, unless the policy has changed since this version; null removes it.

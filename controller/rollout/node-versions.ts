@@ -54,7 +54,10 @@ export class NodeVersions {
     return policies === objects.policies ? objects : { ...objects, policies };
   }
 
-  /** What was enforced of a policy before anything was decided; null: nothing that is known. */
+  /**
+   * The version of a policy that was enforced before anything was decided; null: none that is
+   * known.
+   */
   served(uid: string): ServedVersion | null {
     const policy = this.#served.get(uid);
     return policy === undefined ? null : { generation: policy.generation, spec: versionSpec(policy.spec) };

@@ -1,12 +1,12 @@
 import type { NodeReport } from '../../apis/stream.ts';
 
 /**
- * What a node made of a version of a policy. `silent`: its agent does not report, or was switched
+ * The outcome of a policy's version on a node. `silent`: its agent does not report, or was switched
  * off by hand; a rollout does not wait for it.
  */
 export type Outcome = 'pending' | 'confirmed' | 'failed' | 'silent';
 
-/** What is known of a node, beside its last report. */
+/** Facts about a node, beside its last report. */
 export interface NodeFacts {
   /** Null: it has not reported. */
   readonly report: NodeReport | null;

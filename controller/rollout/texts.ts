@@ -9,7 +9,7 @@ import type { RolloutStage } from './decision.ts';
 import { type RolloutNode, stepSizes, takesPart } from './order.ts';
 import type { Outcome } from './outcome.ts';
 
-/** What one node made of the new version, and why. */
+/** The outcome of the new version on one node, and the reason. */
 export interface NodeOutcome {
   readonly outcome: Outcome;
   readonly reason: string;

@@ -36,7 +36,7 @@ interface AgentParts {
   readonly isLeader: () => boolean;
   /** Whether others than scrapers of the controller's own metrics are answered. */
   readonly isOpen: () => boolean;
-  /** What this controller says of itself. */
+  /** This controller's own state. */
   readonly own: () => Promise<ControllerState>;
   readonly onEvent: (event: ServerEvent) => void;
 }

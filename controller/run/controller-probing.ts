@@ -15,7 +15,7 @@ interface ProbingParts {
   readonly compiling: Pick<Compiling, 'snapshot'>;
   readonly peers: Pick<Peers, 'probes'>;
   readonly isLeader: () => boolean;
-  /** Of the ServiceAccount: this controller's name where its pod is not known. */
+  /** The ServiceAccount's: this controller's name where its pod is not known. */
   readonly account: string;
 }
 

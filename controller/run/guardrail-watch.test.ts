@@ -18,7 +18,7 @@ describe('watching the Guardrails', () => {
   let clock: FakeClock;
   let watch: GuardrailWatch;
   let objects: ClusterObjects | null;
-  /** What the process was asked, and the Guardrails of each status, in order. */
+  /** The calls of the process, and the Guardrails of each status, in order. */
   let calls: string[];
 
   beforeEach(() => {

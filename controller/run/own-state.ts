@@ -24,7 +24,7 @@ export interface OwnStateSources {
   readonly date: Date;
 }
 
-/** What this controller says of itself. */
+/** This controller's own state. */
 export function ownState(sources: OwnStateSources): ControllerState {
   const { context, life, missingRights, certificateExpires, watches, date, ...rest } = sources;
   const { rss, heapUsed } = process.memoryUsage();

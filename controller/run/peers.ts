@@ -129,7 +129,7 @@ export class Peers {
     return this.#known;
   }
 
-  /** What the others say of themselves; those that do not answer in time have their address. */
+  /** The states of the others; those that do not answer in time have their address. */
   states(): Promise<ControllerItem[]> {
     return Promise.all(this.#known.map((peer) => this.#stateOf(peer)));
   }

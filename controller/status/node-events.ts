@@ -43,7 +43,7 @@ export class NodeEvents {
   }
 }
 
-/** What happened on the node between two of its reports. */
+/** Events of the node between two of its reports. */
 export function eventsBetween({ totals: now, failing }: NodeReport, before: NodeReport | null): NodeEvent[] {
   const last = before?.totals;
   if (now === undefined || last === undefined) return [];

@@ -265,7 +265,7 @@ describe('realization', () => {
   });
 
   it('counts nodes that another controller serves by the positions of its watches', () => {
-    // Of nodes and of policies; those of the other resources don't matter.
+    // The positions of nodes and of policies; those of the other resources don't matter.
     const at = (nodes: number, policies: number): string => {
       const position = WATCHED.map(({ name }) => {
         if (name === 'nodes') return nodes;

@@ -16,7 +16,7 @@ import {
   trackVersion,
 } from './tracked-version.ts';
 
-/** What nodes make of one version of a policy. */
+/** The outcomes on nodes of one version of a policy. */
 export interface VersionState {
   readonly generation: number;
   /** The nodes that must have it. */
@@ -133,7 +133,7 @@ export class Realization {
   }
 
   /**
-   * What a node made of the versions that it must have now, of several policies.
+   * The outcome on a node of the versions that it must have now, of several policies.
    * @param generations by policy, the generation that the node must have
    */
   outcome(
@@ -178,7 +178,7 @@ export class Realization {
   }
 
   /**
-   * What nodes make of each version of a policy that some of them must have.
+   * The outcomes on nodes of each version of a policy that some of them must have.
    * @param version, generation as of `progress`
    */
   versions(policy: string, version: number, generation: number): VersionState[] {

@@ -14,7 +14,7 @@ const FIRST_REPORT = 75_000;
  */
 export const GRACE = 60_000;
 
-/** What a report changed. */
+/** The changes in a report. */
 export interface ReportChange {
   /** The revision in force before; null: nothing was enforced. */
   readonly before: Revision | null;
@@ -32,8 +32,8 @@ export interface ReportChange {
 }
 
 /**
- * What is known of one node by its reports; policies are named `API_GROUP/NAME`. No clock: times
- * are monotonic milliseconds of the caller.
+ * The facts about one node by its reports; policies are named `API_GROUP/NAME`. No clock: times are
+ * monotonic milliseconds of the caller.
  */
 export class ReportedNode {
   readonly name: string;
@@ -69,7 +69,7 @@ export class ReportedNode {
     return this.#trouble;
   }
 
-  /** What it reports as failing, by policy: only policies that existed at its report. */
+  /** The rules that it reports as failing, by policy: only policies that existed at its report. */
   get failing(): ReadonlyMap<string, NodeReport['failing']> {
     return this.#failing;
   }
@@ -142,7 +142,7 @@ export class ReportedNode {
     return this.#isSilent ? this.whySilent() : (this.#trouble ?? this.whyPartly(needs));
   }
 
-  /** Of a node that is silent. */
+  /** The reason for a silent node. */
   whySilent(): string {
     return this.#report !== null
       ? 'the agent has not reported for 3 minutes; its last rules stay in force'

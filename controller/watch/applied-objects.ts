@@ -13,7 +13,7 @@ export interface AppliedChange {
   readonly removed: readonly RemovedObject[];
 }
 
-/** Of both API groups, if both have it. */
+/** Objects of both API groups, if both have it. */
 export interface RemovedObject {
   /** Without regard to case. */
   readonly kind: string;
@@ -23,9 +23,9 @@ export interface RemovedObject {
 
 export interface Applied {
   readonly objects: ClusterObjects;
-  /** Of the files, and of objects that refer to what was removed. */
+  /** Problems of the files, and of objects that refer to removed ones. */
   readonly problems: readonly LoadProblem[];
-  /** What should be removed and is not there. */
+  /** Objects that should be removed and are not there. */
   readonly absent: readonly RemovedObject[];
 }
 
@@ -57,7 +57,7 @@ export function appliedObjects(
   return { objects: accepted, problems, absent: removed.filter((one) => !found.has(one)) };
 }
 
-/** Of all objects, also of those of which their groups decide whether they are for Nodes. */
+/** Names of all objects, also of those of which their groups decide whether they are for Nodes. */
 function identitiesOf(content: FileContent): string[] {
   const own = LIST_NAMES.flatMap((list) => content[list].objects.map(identityOf));
   return [...own, ...content.undecided.flatMap(({ otherwise }) => identitiesOf(otherwise))];

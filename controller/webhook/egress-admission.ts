@@ -13,7 +13,7 @@ import { gatewayChooser } from '../egress/gateways.ts';
 import { ALLOWED, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 
-/** What the checks of egress gateways and policies read besides. */
+/** Objects that the checks of egress gateways and policies read besides. */
 export type EgressAdmissionObjects = Pick<
   ClusterObjects,
   'egressGateways' | 'egressPolicies' | 'insideNetworks' | 'namespaces'
@@ -44,7 +44,7 @@ export class EgressAdmission {
   #config: EgressConfig | null = null;
   #checks: IncrementalChecks | null = null;
 
-  /** Of a valid object that is created or changed. */
+  /** Admits a valid object that is created or changed. */
   change(valid: EgressObject, { objects, egress }: EgressWorld): Admission {
     if (objects === null || egress === undefined) return { ...ALLOWED, warnings: [NOT_YET] };
     const checks = this.#checksFor(egress);

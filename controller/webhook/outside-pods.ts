@@ -19,7 +19,7 @@ export class OutsidePods {
   #pods: readonly Pod[] = [];
   readonly #found = new Map<Pod, AddressedPod>();
 
-  /** What has changed since the call before. */
+  /** The changes since the call before. */
   advance({ nodes, pods, insideNetworks }: Parts): ListChange<AddressedPod> {
     const gone: AddressedPod[] = [];
     const come: AddressedPod[] = [];

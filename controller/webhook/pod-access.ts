@@ -42,7 +42,7 @@ interface EarlierPolicy {
   readonly isBaseline: boolean;
 }
 
-/** What pods reach on Nodes by the Nodes' addresses, or by one that every Node has. */
+/** The Nodes' addresses, or one that every Node has, by which pods reach services on Nodes. */
 interface Target {
   readonly nodes: readonly Node[];
   readonly protocol: 'TCP' | 'UDP';

@@ -7,7 +7,7 @@ import type { Admission, Rejection } from './review.ts';
 
 export const ALLOWED: Admission = { rejection: null, patch: [], warnings: [] };
 
-/** Of problems of the object itself, as many as its validation lists; of those of others a few. */
+/** All problems of the object itself that its validation lists; a few of those of others. */
 export const MOST_OWN = 100;
 export const MOST_OTHERS = 10;
 

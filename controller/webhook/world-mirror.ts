@@ -102,7 +102,7 @@ export class WorldSender {
     }
   }
 
-  /** Of 100,000 pods an admission needs a few. */
+  /** Keeps the few of 100,000 pods that an admission needs. */
   #reduced(
     objects: NonNullable<AdmissionWorld['objects']>,
     { egress }: Pick<AdmissionWorld, 'egress'>,

@@ -19,7 +19,7 @@ export interface BundlePart {
   readonly isCut?: true;
 }
 
-/** What could not be had, and why. */
+/** A part that could not be had, and the reason. */
 export interface MissingPart {
   readonly what: string;
   readonly why: string;
@@ -32,11 +32,11 @@ export interface BundleManifest {
   readonly bounds: { readonly wholeBytes: number; readonly partBytes: number };
   readonly parts: readonly BundlePart[];
   readonly missing: readonly MissingPart[];
-  /** What was not asked for, and how to have it. */
+  /** The parts that were not asked for, and how to have them. */
   readonly leftOut: readonly MissingPart[];
-  /** What is in it that its owner may want to keep. */
+  /** Content that its owner may want to keep. */
   readonly lookAt: string;
-  /** What is never collected. */
+  /** Data that is never collected. */
   readonly neverCollected: string;
 }
 

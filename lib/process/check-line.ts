@@ -1,10 +1,10 @@
-/** What was found about one thing that has to be right. */
+/** The finding about one thing that has to be right. */
 export interface CheckLine {
-  /** What was looked at, in a few words. */
+  /** The thing that was checked, in a few words. */
   readonly check: string;
   readonly state: 'ok' | 'warning' | 'problem';
   readonly message: string;
-  /** What to do next; absent: nothing. */
+  /** The next step; absent: nothing. */
   readonly next?: string;
 }
 

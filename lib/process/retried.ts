@@ -6,7 +6,7 @@ export interface RetriedOptions<Work> {
   readonly clock: Clock;
   readonly waits: BackOffOptions;
   readonly run: (work: Work) => Promise<void>;
-  /** What is to be done of both; `later` was asked for after `earlier`. */
+  /** Makes one of both; `later` was asked for after `earlier`. */
   readonly merge: (earlier: Work, later: Work) => Work;
   /** Called after each failure; `retryIn` is in milliseconds. */
   readonly failed: (error: Error, retryIn: number) => void;

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Log } from './log.ts';
 
-/** What is written: a text, or texts by name. */
+/** The content of the file or files: a text, or texts by name. */
 type Body = string | Readonly<Record<string, string>>;
 
 export interface SavedFile<B extends Body> {

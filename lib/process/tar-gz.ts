@@ -4,7 +4,7 @@ import { createGzip, type Gzip } from 'node:zlib';
 import { createTar } from 'nanotar';
 
 const BLOCK = 512;
-/** What ends an archive (POSIX pax, ustar interchange format). */
+/** The end of an archive (POSIX pax, ustar interchange format). */
 const END = Buffer.alloc(2 * BLOCK);
 /** Longest name of a file in an archive (ustar). */
 export const LONGEST_NAME = 100;

@@ -6,7 +6,7 @@ export const REMOVED = Symbol('removed');
 /** Changes of entries, in columns: 100,000 at once make no object each. */
 export interface EntryChanges<T> {
   readonly keys: readonly string[];
-  /** Of these keys. */
+  /** The values of these keys. */
   readonly values: readonly (T | typeof REMOVED)[];
 }
 

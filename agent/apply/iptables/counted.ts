@@ -92,7 +92,7 @@ function ruleNames(chain: string, rules: readonly { readonly text: string }[]): 
 
 interface Counting {
   readonly index: number;
-  /** Of the rule, without its family and table. */
+  /** The rule's own, without its family and table. */
   readonly name: string;
   readonly counts: Counts;
 }

@@ -14,7 +14,7 @@ export type NetOperation = { readonly key: string; readonly text: string } & (
 );
 
 export interface Difference {
-  /** What links need, first: objects on a new link can only be made when its index is known. */
+  /** First, whatever links need: objects on a new link can only be made when its index is known. */
   readonly links: readonly NetOperation[];
   /**
    * In this order: what is new or changed, from neighbours to rules; removals, from rules to links.
@@ -30,7 +30,10 @@ export interface Difference {
 
 const NO_INDEXES: ReadonlyMap<string, number> = new Map();
 
-/** What makes the kernel's objects the wanted ones. `wanted` is in the order of netObjects(). */
+/**
+ * The operations that make the kernel's objects the wanted ones. `wanted` is in the order of
+ * netObjects().
+ */
 export function difference(current: KernelObjects, wanted: readonly NetObject[]): Difference {
   const remade = wanted.flatMap((object) => {
     const found = current.get(keyOf(object));
@@ -176,7 +179,7 @@ class Blocked {
   }
 }
 
-/** Of a neighbour that packets ask for the kernel makes one itself, which is not permanent. */
+/** The kernel makes a neighbour that packets ask for itself; it is not permanent. */
 function isKernelMade({ type }: NetObject): boolean {
   return type === 'neighbour';
 }

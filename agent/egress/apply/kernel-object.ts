@@ -1,4 +1,4 @@
-/** What an object of the kernel is to nodewall. */
+/** Tells which objects of the kernel are nodewall's. */
 import type {
   Route,
   RouteAddress,

@@ -58,7 +58,7 @@ export class NetstateKeeper {
     return this.#run(() => this.#options.reconciler.apply(wanted, options));
   }
 
-  /** What is in the kernel stays. */
+  /** Nothing is removed from the kernel. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelNext();

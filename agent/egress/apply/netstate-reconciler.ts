@@ -11,7 +11,7 @@ import { applySysctls, type SysctlPort } from './sysctls.ts';
 import { toRouteObject } from './to-change.ts';
 
 export interface NetstateResult {
-  /** What was changed, as the commands that would do it; a removal begins with `delete: `. */
+  /** The changes, as the commands that would make them; a removal begins with `delete: `. */
   readonly operations: readonly string[];
   /** Empty: the kernel has exactly the wanted state. */
   readonly problems: readonly NetProblem[];
@@ -22,7 +22,7 @@ export interface ApplyOptions {
   readonly removals?: boolean;
 }
 
-/** Of a removal: it is gone already, or its link is. */
+/** Errors of a removal: the object is gone already, or its link is. */
 const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNOTAVAIL', 'ENXIO']);
 
 /**
@@ -34,7 +34,7 @@ export class NetstateReconciler {
   readonly #sysctls: SysctlPort;
   #wanted: Netstate = NO_NETSTATE;
   #options: ApplyOptions = {};
-  /** What the kernel was brought to last, completely. */
+  /** The state that the kernel was last brought to completely. */
   #made: Netstate | null = null;
   /** Null: unknown. */
   #current: Map<string, KernelObject> | null = null;
@@ -150,7 +150,7 @@ export class NetstateReconciler {
   }
 }
 
-/** What the kernel has after it made the object. */
+/** The object as the kernel has it after it made it. */
 function toKnown(
   { key, text, object }: Exclude<NetOperation, { readonly operation: 'delete' }>,
   indexes: ReadonlyMap<string, number>,

@@ -10,10 +10,10 @@ export type RoutePort = Pick<
   'links' | 'addresses' | 'neighbours' | 'fdb' | 'nexthops' | 'routes' | 'rules' | 'change'
 >;
 
-/** What the kernel has of nodewall's, and what others have in its place. */
+/** Nodewall's objects in the kernel, and those that others have in their place. */
 export interface KernelNetwork {
   readonly objects: KernelObjects;
-  /** Of all links. */
+  /** All links, not only nodewall's. */
   readonly names: LinkNames;
 }
 

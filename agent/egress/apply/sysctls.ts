@@ -10,7 +10,7 @@ export interface SysctlPort {
   write(path: string, value: string): Promise<void>;
 }
 
-/** What a RouteSocket can set. */
+/** A RouteSocket can set these. */
 const BY_NETLINK = /^net\/ipv4\/conf\/([^/]+)\/(rp_filter|src_valid_mark)$/;
 
 /**
@@ -62,7 +62,7 @@ export async function applySysctls(
   return { operations, problems };
 }
 
-/** What new devices get. */
+/** The setting that new devices get. */
 function defaultOf(path: string): string {
   return path.replace(/\/conf\/[^/]+\//, '/conf/default/');
 }
@@ -75,7 +75,7 @@ export interface SysctlFinding {
   readonly why: string;
 }
 
-/** What the host's settings keep from working. */
+/** Settings of the host that keep egress gateways from working. */
 export function hostSysctls(port: Pick<SysctlPort, 'read'>): SysctlFinding[] {
   const checks = [
     {

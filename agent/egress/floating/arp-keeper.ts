@@ -8,7 +8,7 @@ const TABLE = { family: ARP_TABLE.family, table: ARP_TABLE.name } as const;
 /** nft's data type ipv4_addr. */
 const KEY = { type: 7, length: 4 } as const;
 const REGISTER = 1;
-/** Of the ARP packet: operation, sender's and target's IPv4 address. */
+/** Offsets in the ARP packet: operation, sender's and target's IPv4 address. */
 const OPERATION = 6;
 const SENDER = 14;
 const TARGET = 24;
@@ -18,7 +18,9 @@ const REQUEST = Uint8Array.of(0, 1);
 export class ArpKeeper {
   readonly #netlink: Pick<Netlink, 'batch' | 'snapshot' | 'elements'>;
   #wanted: ArpTable | null = null;
-  /** What the kernel had after it was made; null: nothing was made yet, or it was changed since. */
+  /**
+   * The kernel's rules right after they were made; null: none were made yet, or they changed since.
+   */
   #made: Found | null = null;
 
   constructor(netlink: Pick<Netlink, 'batch' | 'snapshot' | 'elements'>) {

@@ -41,7 +41,7 @@ export class FloatingAddresses implements FloatingKernel {
     this.#parts = parts;
   }
 
-  /** What is not whole, an element without its address or the other way round, is removed. */
+  /** An element without its address, or the other way round, is removed. */
   async read(): Promise<readonly LiveAddress[]> {
     const { live, port, clock } = this.#parts;
     const places = await Places.read(port);

@@ -43,7 +43,7 @@ export interface LiveParts {
 
 export interface LiveElement {
   readonly address: string;
-  /** What is left: of several sets the longest. */
+  /** The time left: of several sets the longest. */
   readonly milliseconds: number;
   /** It is in all of its sets. */
   readonly isWhole: boolean;

@@ -28,7 +28,7 @@ interface FloatingOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
 }
 
-/** What floating addresses need beside the reconciler's rules. */
+/** Parts that floating addresses need beside the reconciler's rules. */
 export interface OpenFloating {
   readonly kernel: FloatingKernel;
   /** Drops what is not of these pools; failures are logged. */
@@ -38,7 +38,7 @@ export interface OpenFloating {
   /** @returns what somebody else changed of it; the next `silence` makes it again */
   verify(): Promise<readonly string[]>;
   keptIn(kernel: Kernel): Kernel;
-  /** What is in the kernel stays. */
+  /** Nothing is removed from the kernel. */
   close(): Promise<void>;
 }
 

@@ -21,7 +21,7 @@ export interface Place {
   readonly address: string;
   /** Index of the interface; null: the dummy device, which has to be made. */
   readonly link: number | null;
-  /** Who can ask for the address; null: nobody does, because others route it here. */
+  /** The hosts that can ask for the address; null: there are none, because others route it here. */
   readonly neighbours: NeighbourLink | null;
 }
 

@@ -8,11 +8,11 @@ export interface Patience {
 
 export interface Answers {
   readonly isLost: boolean;
-  /** Of what would change `isLost`: how many in a row. */
+  /** How many answers in a row would change `isLost`. */
   readonly inRow: number;
 }
 
-/** What nobody has asked yet counts as there. */
+/** A node that nobody has asked yet counts as there. */
 export const UNASKED: Answers = { isLost: false, inRow: 0 };
 
 export const LOST: Answers = { isLost: true, inRow: 0 };

@@ -16,7 +16,7 @@ interface EgressHealthOptions {
   readonly interfaces: InterfaceAddresses;
   /** Gateway nodes that did not answer when an earlier process ended. */
   readonly lost: readonly string[];
-  /** What `local` makes of the same value is different now. */
+  /** Called when `local` would make something else of the same value. */
   readonly changed: () => void;
   readonly reported: (report: EgressHealthReport) => void;
 }
@@ -25,7 +25,7 @@ const STAGE = { stage: 'apply' } as const;
 /** As the reason of a condition. */
 const PROBES_FAILED = 'ProbesFailed';
 
-/** What a node does for egress gateways, by what it finds out itself. */
+/** A node's egress as it finds out itself: without gateways that do not answer. */
 export class EgressHealth {
   readonly #options: EgressHealthOptions;
   readonly #tunnel: TunnelProber;
@@ -69,7 +69,7 @@ export class EgressHealth {
     const isKnown = this.#isReported || this.#options.lost.length === 0;
     this.#tunnel.ask(egress === null ? new Map() : probedEnds(egress));
     this.#outward.ask(egress?.candidacies ?? []);
-    // What an earlier process knew is news to others once its reports are old.
+    // Facts that an earlier process knew are news to others once its reports are old.
     if (!isKnown) this.#report();
   }
 

@@ -12,7 +12,7 @@ const ANSWERS = 2;
 
 /** One destination that is asked again and again. */
 export interface Question {
-  /** What became of the last time; null: it could not be asked. */
+  /** The result of the last time; null: it could not be asked. */
   result(): boolean | null;
   ask(): void;
   close(): void;

@@ -34,7 +34,7 @@ export interface TunnelProberOptions {
   readonly lost: readonly string[];
   /** Called when a node is lost or back. */
   readonly changed: (node: string, isLost: boolean) => void;
-  /** What keeps nodes from being asked; null: nothing any more. */
+  /** Called with the error that keeps nodes from being asked; null: there is none any more. */
   readonly hindered: (error: Error | null) => void;
 }
 

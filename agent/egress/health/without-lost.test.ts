@@ -13,7 +13,7 @@ const SLOTS: readonly EgressSlot[] = [
 
 type Action = EgressOutcome['action'];
 
-/** What is left of some actions, and the slots whose connections end. */
+/** The actions that are left, and the slots whose connections end. */
 function left(lost: readonly string[], ...actions: readonly Action[]) {
   const outcomes = actions.map((action, i): EgressOutcome => {
     return { id: `${i}`, policy: null, audited: [], action };

@@ -1,7 +1,7 @@
 import type { EgressOutcome, EgressSlot, NodeEgress } from '../../../apis/egress/node-egress.ts';
 
 /**
- * What a node does while it does not reach some gateway nodes: connections that begin go to the
+ * The egress of a node that does not reach some gateway nodes: connections that begin go to the
  * others, or to the next in reserve; without any they are dropped, or leave directly, as the policy
  * says. `ended` are the slots whose connections would find another way: they are to end, so that
  * their clients begin anew. Where nothing else is reached they stay, because the fault may be this

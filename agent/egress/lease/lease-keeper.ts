@@ -13,7 +13,7 @@ import { leaseStep } from './lease-step.ts';
 
 type Call = Extract<LeaseEffect, { kind: 'send' | 'take' | 'drop' | 'renew' }>;
 
-/** What a request says of the process that sends it. */
+/** A request's part about the process that sends it. */
 export type Sender = Pick<LeaseRequest, 'node' | 'boot' | 'sent'>;
 
 export interface LeaseKeeperParts {

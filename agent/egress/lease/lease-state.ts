@@ -14,7 +14,7 @@ export interface SlotLease {
   readonly slot: string;
   /** Null: it is not this node's by the stream. */
   readonly wanted: OwnedSlot | null;
-  /** Of the newest grant. */
+  /** The epoch of the newest grant. */
   readonly epoch: number;
   /** The addresses of the newest grant. */
   readonly granted: ReadonlySet<string>;

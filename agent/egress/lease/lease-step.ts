@@ -222,7 +222,7 @@ function called(state: LeaseState, event: Called, now: number, logs: Logs): Leas
   return { ...put({ live, hindrance, retryAt: now + LONG_RETRY }), isUrgent: true };
 }
 
-/** What a failed call has left is not known. */
+/** The state that a failed call leaves is not known. */
 function failed(one: SlotLease, error: string, now: number, logs: Logs): Partial<SlotLease> {
   const { gateway, slot, epoch, call, unsure } = one;
   const addresses = call?.addresses ?? new Set();

@@ -46,7 +46,7 @@ export class LeaseThread {
   readonly #parts: LeaseThreadParts;
   #worker: Worker | null = null;
   #egress: NodeEgress | null = null;
-  /** Of the rules in force; null: none are. */
+  /** The egress of the rules in force; null: none are. */
   #inForce: NodeEgress | null = null;
   #health: Extract<ToLeaseThread, { kind: 'health' }> = {
     kind: 'health',
@@ -55,7 +55,7 @@ export class LeaseThread {
   };
   readonly #drops: EarlyDrops;
   #isClosed = false;
-  /** What an earlier process left was looked for. */
+  /** Whether addresses of an earlier process were looked for. */
   #isSwept = false;
   #cancelRefresh: () => void = () => {};
   #cancelRestart: () => void = () => {};
@@ -99,7 +99,7 @@ export class LeaseThread {
     await this.#end('release');
   }
 
-  /** What is alive stays, as long as the controller grants to a process that starts again. */
+  /** Live addresses stay, as long as the controller grants to a process that starts again. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelRestart();
@@ -138,7 +138,7 @@ export class LeaseThread {
     if (!this.#isClosed) this.#cancelRestart = this.#parts.clock.after(RESTART, () => this.#start());
   }
 
-  /** What an earlier process left, where nothing is this node's any more. */
+  /** Drops addresses of an earlier process, where nothing is this node's any more. */
   async #dropFound(): Promise<void> {
     const { kernel, log } = this.#parts;
     this.#isSwept = true;

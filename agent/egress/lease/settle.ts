@@ -20,8 +20,8 @@ interface Settled {
 }
 
 /**
- * What is to be done now, by the state alone: calls of the kernel, the next request, the timer.
- * Each effect is in the new state, so that settling twice does nothing twice.
+ * Decides by the state alone which effects are due now: calls of the kernel, the next request, the
+ * timer. Each effect is in the new state, so that settling twice does nothing twice.
  */
 export function settle(state: LeaseState, now: number): Settled {
   const { phase } = state;
@@ -78,7 +78,10 @@ function nextCall(
   return { ...one, live: one.live.union(taken), aliveUntil, call: { kind: 'take', addresses: taken, until } };
 }
 
-/** What may be alive now: wanted, granted, and silent without a lease by the rules in force. */
+/**
+ * The addresses that may be alive now: wanted, granted, and silent without a lease by the rules in
+ * force.
+ */
 function desiredAddresses(
   { isReleased, guarded }: LeaseState,
   { wanted, granted, until, live }: SlotLease,
@@ -124,7 +127,7 @@ function send(state: LeaseState, now: number, effects: LeaseEffect[]): LeaseStat
   const { phase, request, slots, isExtended, unreachable } = state;
   const isExtension = phase === 'stopping';
   if (request !== null || isExtended || now < dueAt(state, now)) return state;
-  // What is alive and of no slot can't be named, so it is dropped before.
+  // A live address of no slot can't be named, so it is dropped before.
   if (slots.has(NO_SLOT)) return state;
   const held = heldSlots(state, now);
   if (isExtension && held.length === 0) return { ...state, isExtended: true };

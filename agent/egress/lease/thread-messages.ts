@@ -1,5 +1,5 @@
 /**
- * What the agent's main thread and the thread of its leases tell each other. All times are those of
+ * Messages between the agent's main thread and the thread of its leases. All times are those of
  * monotonicClock.
  */
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';

@@ -51,7 +51,7 @@ export class AddressTable {
   }
 }
 
-/** Of a pod's first network, then the later one. */
+/** Compares by the pod's first network, then by time: the later one counts. */
 function isLater(a: Place, b: Place): boolean {
   const [first, other] = [a, b].map(({ attachment }) => attachment.interface === 'eth0');
   return first === other ? a.at > b.at : first === true;

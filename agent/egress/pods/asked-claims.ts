@@ -4,7 +4,7 @@ import { isInForce } from './claimed-arrivals.ts';
 
 /** Milliseconds: longer than a node waits before it repeats a claim. */
 const LIFE = 2_500;
-/** Of one node. */
+/** Claims of one node. */
 const MOST = 1_000;
 
 interface Asked {

@@ -19,9 +19,9 @@ export class CniFormatError extends Error {
   override readonly name = 'CniFormatError';
 }
 
-/** Of names in CNI's files and requests, in characters. */
+/** The longest name in CNI's files and requests, in characters. */
 const LONGEST = 255;
-/** Of an interface: a pod has one of each family. */
+/** Addresses of one interface: a pod has one of each family. */
 const MOST_ADDRESSES = 64;
 
 /**
@@ -49,7 +49,7 @@ export function readCachedResult(text: string): Attachment | null {
   });
 }
 
-/** What a runtime gives a plugin, as it is passed on by nodewall-egress. */
+/** A runtime's call of a plugin, as nodewall-egress passes it on. */
 export interface PluginCall {
   /** CNI_ARGS: `NAME=VALUE;…`. */
   readonly args: string;

@@ -17,7 +17,7 @@ export type ClaimMessage =
   | { readonly kind: 'claims'; readonly claims: readonly Claim[] }
   | { readonly kind: 'inForce'; readonly claims: readonly Claim[] };
 
-/** Of a datagram, so that it fits into the tunnel. */
+/** In one datagram, so that it fits into the tunnel. */
 export const MOST_CLAIMS = 6;
 const LONGEST = 1024;
 

@@ -23,7 +23,7 @@ export interface EgressPodsOptions {
   readonly results: string;
   /** Ends the connections that these addresses began. */
   readonly forget: (addresses: readonly string[]) => Promise<void>;
-  /** Of these only the connections that leave by this node as a gateway. */
+  /** Forgets only the connections of these that leave by this node as a gateway. */
   readonly forgetTaken: EgressPodsOptions['forget'];
   readonly openClaims: (log: Log, received: ReceiveClaims) => Promise<ClaimPort | null>;
   /** Names of nodes that do not answer through the tunnel. */
@@ -206,8 +206,8 @@ export class EgressPods {
     if (id === undefined || !this.#table.has(fileName(attachment))) return false;
     if (id === BY_ADDRESS) return true;
     const sources = this.#inForce?.sources;
-    // What is in force may still be of an earlier pod with the address, and about to go. It is not
-    // known of a state that was not made here: one from which policies were left out.
+    // The address in force may still be of an earlier pod, and about to go. It is not known of a
+    // state that was not made here: one from which policies were left out.
     const pods = this.#inForce === null ? undefined : this.#podsOf.get(this.#inForce);
     const isOwn = (address: string): boolean => pods === undefined || pods.get(address) === pod;
     return addresses.every((one) => sources?.has(one) === true && sources.get(one) === id && isOwn(one));

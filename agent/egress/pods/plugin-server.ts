@@ -57,7 +57,7 @@ export class PluginServer {
   /** Pods that the controller had not named, with the time of the first call. */
   readonly #unnamed = new Map<string, number>();
   #isRequired = true;
-  /** Of the file `required`. */
+  /** Writes the file `required`, one write after another. */
   readonly #lane = new Lane();
 
   constructor(options: PluginServerOptions) {

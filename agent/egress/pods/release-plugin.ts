@@ -2,7 +2,8 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * Of the state directory: the socket of the CNI plugin nodewall-egress, and the file `required`.
+ * Part of the state directory: the socket of the CNI plugin nodewall-egress, and the file
+ * `required`.
  */
 export function pluginFolder(stateDir: string): string {
   return join(stateDir, 'cni');

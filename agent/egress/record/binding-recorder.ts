@@ -12,7 +12,7 @@ import { type EgressRecord, type GapRecord, toBinding } from './egress-record.ts
 /** Milliseconds between two lines about events that the kernel discarded, at least. */
 const OVERRUN_INTERVAL = 1_000;
 
-/** What happened to records, for the metrics. */
+/** Fates of records, for the metrics. */
 export type RecordOutcome = 'begun' | 'ended' | 'lost';
 
 export interface BindingRecorderOptions {

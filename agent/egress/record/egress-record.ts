@@ -30,7 +30,7 @@ export interface BindingRecord {
   readonly podNode?: string;
   /** The policy that steers such connections now; only of pods on the gateway itself. */
   readonly policy?: string;
-  /** What the destination sees as source. */
+  /** The source address that the destination sees. */
   readonly address: string;
   readonly port?: number;
   readonly dst: string;

@@ -18,8 +18,8 @@ type Served = Pick<NodeEgress, 'arrivals' | 'peers'>;
 const NOBODY: Served = { arrivals: new Map(), peers: new Map() };
 
 /**
- * What is different in each value of a sequence. It costs what changed; where nodes changed, one
- * pass over the pods.
+ * Finds the differences between the values of a sequence. It costs their number; where nodes
+ * changed, one pass over the pods.
  */
 export class ArrivalChanges {
   #last = NOBODY;

@@ -36,9 +36,9 @@ interface Way {
 }
 
 /**
- * What comes by the tunnel: (pod, MAC of its node) leads to a take, by its destination where it has
- * several. All else is dropped. Each value of a sequence costs its changes, and a copy of the keys
- * in memory.
+ * Rules for packets that come by the tunnel: (pod, MAC of its node) leads to a take, by its
+ * destination where it has several. All else is dropped. Each value of a sequence costs its
+ * changes, and a copy of the keys in memory.
  */
 export class ArrivalRenderer {
   readonly #changes = new ArrivalChanges();
@@ -102,7 +102,8 @@ function noArrivals(family: Family): VerdictMap {
 
 function arriveRules() {
   return [
-    // Of pods' nodes and gateways among themselves (agent/egress/health/, agent/egress/pods/).
+    // Echoes and claims between pods' nodes and gateways (agent/egress/health/,
+    // agent/egress/pods/).
     plainRule({ kind: 'accept' }, ...echoes('ingress')),
     plainRule({ kind: 'accept' }, ...claims('ingress')),
     // Known connections have a mark and do not come here.

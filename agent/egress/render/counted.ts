@@ -14,7 +14,7 @@ export function policyId(policy: EgressPolicyName): string {
   return POLICY + policyText(policy);
 }
 
-/** Of a policy in mode Audit. */
+/** The id of a policy in mode Audit. */
 export function auditId(policy: EgressPolicyName): string {
   return AUDIT + policyText(policy);
 }

@@ -16,7 +16,7 @@ import { type AnswerRoute, AnswerRoutes, withFormer } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
 
-/** What the network configuration depends on besides NodeEgress. */
+/** Facts that the network configuration depends on besides NodeEgress. */
 export interface EgressHost {
   /** Link group of the tunnel's device. */
   readonly group: number;

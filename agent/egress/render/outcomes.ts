@@ -46,7 +46,7 @@ export function outcomeChain(outcome: EgressOutcome): RenderedOutcome {
   return { chain: { ...chain, ruleId: policy === null ? null : policyId(policy) }, audits };
 }
 
-/** What is rendered of an action: another reserve makes no other chain. */
+/** The part of an action that is rendered: another reserve makes no other chain. */
 function rendered(action: EgressOutcome['action']): EgressOutcome['action'] {
   return action.kind === 'slots' ? { kind: action.kind, slots: action.slots } : action;
 }

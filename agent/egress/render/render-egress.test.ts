@@ -187,7 +187,7 @@ function packet(of: 4 | 6, source: number, destination: number, from: Packet['in
   };
 }
 
-/** What NodeEgress says of a connection's first packet. */
+/** The action that NodeEgress has for a connection's first packet. */
 function meaning(egress: NodeEgress, { family: of, src, dst }: Packet): EgressOutcome['action'] {
   if (hasAddress(egress.inside, text(of, dst))) return { kind: 'pass' };
   const has = ({ first, last }: Interval, what: bigint): boolean => first <= what && what <= last;

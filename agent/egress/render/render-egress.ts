@@ -23,7 +23,7 @@ import { markChains } from './mark-chains.ts';
 import { linkLocal } from './tunnel.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
 
-/** What egress gateways add to the table. */
+/** Egress gateways' part of the table. */
 export interface EgressRules {
   readonly chains: readonly Chain[];
   readonly sets: readonly NamedSet[];
@@ -153,7 +153,7 @@ interface SourceParts extends Pick<NodeEgress, 'sources' | 'subnets' | 'unknownP
   readonly hasClasses: boolean;
 }
 
-/** Who decides about the first packet of a connection that a local pod begins. */
+/** The rules that decide about the first packet of a connection that a local pod begins. */
 function sourceRules(egress: SourceParts): Part {
   const subnets = FAMILIES.flatMap(
     (family) =>

@@ -18,12 +18,12 @@ export const NAME = {
   gone: 'egress-gone',
   /** An answer from the gateway, at the pod's node. */
   answered: 'egress-answered',
-  /** What others forward to the tunnel's port of a Node. */
+  /** Packets that others forward to the tunnel's port of a Node. */
   foreign: 'egress-foreign',
   /** On its way into the tunnel. */
   enter: 'egress-enter',
   untracked: 'egress-untracked',
-  /** What comes to the node itself. */
+  /** Packets to the node itself. */
   toNode: 'egress-to-node',
   /** The tunnel's outer packets that come in, and those of ends that are known. */
   outer: 'egress-outer',

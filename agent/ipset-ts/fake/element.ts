@@ -3,11 +3,11 @@ import { FIELDS, type Field } from '../lib/entry.ts';
 import type { Family, SetType } from '../lib/set.ts';
 import { Refusal, syntax } from './refusal.ts';
 
-/** What a set's header says of its elements. */
+/** A set's header, as far as it says how elements are. */
 export interface ElementRules {
   readonly type: SetType;
   readonly family: Family;
-  /** What an address is masked with before it is stored; null: with nothing. */
+  /** The mask of an address before it is stored; null: none. */
   readonly mask: bigint | null;
   /** The numbers that a bitmap holds, first and last. */
   readonly range: readonly [bigint, bigint] | null;

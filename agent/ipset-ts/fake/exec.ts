@@ -272,7 +272,10 @@ function checkName(name: string): void {
   if (Buffer.byteLength(name) > 31) throw syntax(`setname '${name}' is longer than 31 characters`);
 }
 
-/** What two sets must share to be the same for -exist: the kernel does not compare families. */
+/**
+ * The properties that two sets must share to be the same for -exist: the kernel does not compare
+ * families.
+ */
 function identity(set: FakeSet): string {
   const others = ['family', 'hashsize', 'initval', 'bucketsize', 'forceadd'];
   return headerText(new Map([...set.header].filter(([option]) => !others.includes(option))));

@@ -91,7 +91,7 @@ function correct(type: SetType, header: Map<string, string>): void {
   header.set('range', `${dotted(from)}-${dotted(to)}`);
 }
 
-/** What an element carries: its options, and when it goes (null: never). */
+/** An element's options, and when it goes (null: never). */
 export interface Stored {
   readonly element: Element;
   readonly options: Header;

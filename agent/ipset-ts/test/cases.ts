@@ -1,4 +1,6 @@
-/** What ipset does: one table, run against the fake (fake.test.ts) and against the kernel. */
+/**
+ * The behaviour of ipset in one table, run against the fake (fake.test.ts) and against the kernel.
+ */
 import type { Case } from './case.ts';
 import { ENTRY_CASES } from './entrycases.ts';
 import { RESTORE_CASES } from './restorecases.ts';

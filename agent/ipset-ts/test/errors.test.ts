@@ -3,7 +3,7 @@ import { toIpsetError } from '../lib/errors.ts';
 import { type Exec, Ipset, IpsetError } from '../lib/index.ts';
 
 /**
- * What ipset 7.17 writes, as measured; and the texts of its library that this kernel does not give.
+ * Errors of ipset 7.17, as measured; and the texts of its library that this kernel does not give.
  */
 const TEXTS = [
   ['NOT_FOUND', 'The set with the given name does not exist'],

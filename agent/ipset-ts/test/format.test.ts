@@ -81,7 +81,7 @@ describe('input for ipset', () => {
         { op: 'add', set: nets, entry: { net: '10.0.0.0/8', skbprio: value } },
       ] as unknown as Operation[];
       for (const operation of operations) {
-        // What is left of an interface's name may be fine.
+        // The rest of an interface's name may be fine.
         if (JSON.stringify(operation).includes('"iface":"exist"')) continue;
         assert.throws(() => toRestoreText([operation]), IpsetError, JSON.stringify(operation));
       }

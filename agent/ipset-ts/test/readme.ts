@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 export const WORKSPACE = join(import.meta.dirname, '..');
 
-/** What the tests run with node, through standard input. */
+/** The program that the tests run: node, through standard input. */
 export const RUN_EXAMPLE = [process.execPath, '--input-type=module-typescript', '-'] as const;
 
 export function examples(): string[] {
@@ -12,7 +12,7 @@ export function examples(): string[] {
   return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) => code);
 }
 
-/** What an example says that it prints: comments behind its writes. */
+/** The output that an example says it prints: comments behind its writes. */
 export function printed(code: string): string[] {
   return [...code.matchAll(/write\(.*\/\/ (.*)$/gm)].map(([, text = '']) => text);
 }

@@ -77,7 +77,7 @@ export const sequences: fc.Arbitrary<Step[]> = fc.tuple(definition, definition, 
   return steps.map((more) => [...begin, ...more]);
 });
 
-/** What came of each step: the code of its error, and what there was then. */
+/** The result of each step: the code of its error, and the sets after it. */
 export async function outcomes(ipset: Ipset, steps: readonly Step[]): Promise<unknown[]> {
   const found: unknown[] = [];
   for (const { operations, exist } of steps) {

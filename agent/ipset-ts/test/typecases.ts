@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Case, entriesOf, refused } from './case.ts';
 
-/** What is particular to one type of set. */
+/** Cases that are particular to one type of set. */
 export const TYPE_CASES: readonly Case[] = [
   {
     title: 'the entries of each type come back in the spelling of ipset',

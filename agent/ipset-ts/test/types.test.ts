@@ -1,5 +1,5 @@
 /**
- * What the types let through and what not. tsc checks the lines below `@ts-expect-error`: each must
+ * Calls that the types accept or refuse. tsc checks the lines below `@ts-expect-error`: each must
  * be an error. Nothing is run but one test, so that the file counts.
  */
 import assert from 'node:assert/strict';

@@ -5,7 +5,7 @@ import type { NftError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 
-/** What one call of the listener gets. */
+/** The argument of one call of the listener. */
 export interface BegunBatch {
   /**
    * Visits the connections that have begun, at most `most` events, as long as the listener is being

@@ -16,7 +16,7 @@ export interface ConntrackEvent {
   /** The kernel's number of the entry, the same in both events. */
   readonly id: number;
   /**
-   * Of all packets with their headers, of an ended connection; null: the kernel counts none
+   * Bytes of all packets with their headers, of an ended connection; null: the kernel counts none
    * (net.netfilter.nf_conntrack_acct = 0).
    */
   readonly bytes: { readonly original: number; readonly reply: number } | null;

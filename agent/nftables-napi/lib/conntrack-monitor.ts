@@ -7,7 +7,7 @@ import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 import { netlinkMessages } from './netlink-message.ts';
 
-/** What one call of a conntrack monitor's listener gets. */
+/** The argument of one call of a conntrack monitor's listener. */
 export interface ConntrackBatch {
   readonly events: readonly ConntrackEvent[];
   /** The socket's buffer was full: an unknown number of events is lost. */

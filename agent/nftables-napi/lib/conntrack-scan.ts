@@ -17,7 +17,7 @@ export interface ScannedConnection {
   /** Places of addresses (4 or 16 bytes), of the first packet. */
   readonly source: number;
   readonly destination: number;
-  /** Of the first packet; -1: the protocol has none. */
+  /** The source port of the first packet; -1: the protocol has none. */
   readonly sourcePort: number;
   readonly destinationPort: number;
   readonly icmpType: number;

@@ -5,7 +5,7 @@ import { requireInteger } from './integer.ts';
 
 /** An echo request or reply of ICMP or ICMPv6. */
 export interface Echo {
-  /** Of the other end: 4 or 16 bytes. */
+  /** The address of the other end: 4 or 16 bytes. */
   readonly address: Uint8Array;
   /** 16 bits each. */
   readonly identifier: number;
@@ -74,7 +74,7 @@ export class EchoSocket {
     message.writeUInt16BE(identifier, 4);
     message.writeUInt16BE(sequence, 6);
     message.set(data, HEADER);
-    // Of ICMPv6 the kernel computes it.
+    // The kernel computes that of ICMPv6.
     if (this.#family === 4) message.writeUInt16BE(checksum(message), 2);
     this.#attempt(() => this.#open().send(address, message));
   }

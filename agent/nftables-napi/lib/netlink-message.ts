@@ -14,7 +14,7 @@ const ATTRIBUTE_HEADER = 4;
 /** Without the flags for nests and byte order. */
 const TYPE_MASK = 0x3fff;
 const NESTED = 0x8000;
-/** Of an NLMSG_ERROR: attributes follow the header of the refused request. */
+/** Flag of an NLMSG_ERROR: attributes follow the header of the refused request. */
 const ACK_TLVS = 0x200;
 /** enum nlmsgerr_attrs. */
 const ERROR_TEXT = 1;

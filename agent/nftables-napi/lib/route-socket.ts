@@ -71,7 +71,7 @@ export class RouteSocket {
     return this.#dump(addressDump(), toAddress);
   }
 
-  /** Of both families, of the link with this index. */
+  /** Neighbours of both families, of the link with this index. */
   neighbours(link: number): Promise<RouteNeighbour[]> {
     return this.#dump(neighbourDump(link), toNeighbour);
   }
@@ -100,7 +100,7 @@ export class RouteSocket {
     return this.#dump(linkRouteDump(family), toLinkRoute);
   }
 
-  /** Of both families. */
+  /** Rules of both families. */
   rules(): Promise<RouteRule[]> {
     return this.#dump(ruleDump(), toRule);
   }

@@ -17,7 +17,7 @@ import { RawSocket } from './raw-socket.ts';
 /** An element of a set whose elements have a timeout. */
 export interface TimedElement {
   readonly key: Uint8Array;
-  /** What is left of its time; Infinity: it has no end. */
+  /** The rest of its time; Infinity: it has no end. */
   readonly milliseconds: number;
 }
 

@@ -74,7 +74,7 @@ const methods: Method[] = [
   }),
 ];
 
-/** What listens: each makes itself hear something. */
+/** Each listener, with a way to make it hear something. */
 const listeners: { name: string; make: (heard: () => void) => Listening; provoke: () => void }[] = [
   {
     name: 'Monitor',

@@ -18,10 +18,7 @@ async function otherNamespace(): Promise<ChildProcess & { pid: number }> {
   return Object.assign(child, { pid });
 }
 
-/**
- * What the kernel says of a link in /sys or through ip: read back another way than by what is
- * tested.
- */
+/** The kernel's answer in /sys or through ip: read back another way than by the code under test. */
 function groupOf(name: string): string {
   return /"group":"(\w+)"/.exec(ip('-j', 'link', 'show', name))?.[1] ?? 'none';
 }

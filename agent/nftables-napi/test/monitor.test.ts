@@ -109,7 +109,7 @@ inNamespace(import.meta.filename, () => {
           await sleep(10);
         }
         assert.ok(told.some(({ kind }) => kind === 'overrun'));
-        // What was waiting may end in another overrun; what happens after it is told.
+        // Waiting events may end in another overrun; later ones are reported.
         const isTold = () =>
           told.some((event) => event.kind === 'change' && event.objects.chain !== undefined);
         for (let i = 0; !isTold() && i < 200; i++) {

@@ -78,7 +78,7 @@ function isEmpty({ matchLabels = {}, matchExpressions = [] }: LabelSelector): bo
   return Object.keys(matchLabels).length === 0 && matchExpressions.length === 0;
 }
 
-/** Of `podSubnet`, and of the two fields that v1 has inside podSelector. */
+/** From `podSubnet`, and from the two fields that v1 has inside podSelector. */
 function toPodSubnets(raw: FieldMap, found: Findings): string[] {
   const path = ['spec', 'appliedTo'];
   const subnets = toCidrList(asList(raw.podSubnet), [...path, 'podSubnet'], found);

@@ -92,7 +92,7 @@ export const GATEWAY_SCHEMAS: ByVersion = {
   v1: objectSchema(gatewaySpec('v1'), ['spec']),
 };
 
-/** Of all kinds of policies: the checks of policy.ts tell them apart. */
+/** For all kinds of policies: the checks of policy.ts tell them apart. */
 export const POLICY_SCHEMAS: ByVersion = {
   v1beta1: objectSchema(policySpec('v1beta1'), ['spec']),
   v1: objectSchema(policySpec('v1'), ['spec']),

@@ -57,7 +57,7 @@ export function toPolicyStatus(raw: unknown): EgressPolicyStatus | null {
   return addresses.length === 0 ? null : { addresses };
 }
 
-/** Of `{ipv4, ipv6}`. */
+/** The addresses in `{ipv4, ipv6}`. */
 function addressesOf(pair: unknown): string[] {
   const { ipv4, ipv6 } = asFields(pair) ?? {};
   return [ipv4, ipv6].flatMap((text) => {

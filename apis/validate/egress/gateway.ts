@@ -118,7 +118,10 @@ function warnOfOverlaps(pools: readonly unknown[], found: Findings): void {
   }
 }
 
-/** What fits neither the nodes' own addresses nor those of pools is an error, or without effect. */
+/**
+ * A field that fits neither the nodes' own addresses nor those of pools is an error, or without
+ * effect.
+ */
 function checkSource(spec: FieldMap, hasPools: boolean, found: Findings): void {
   const { source, choice } = spec;
   if (source === 'Node' && hasPools) {

@@ -81,7 +81,7 @@ function overlapsOf(pools: readonly PoolOf[]): ReadonlyMap<PoolOf, PoolOf> {
   const sorted = pools.toSorted((a, b) => compare(a.range.first, b.range.first));
   const after = nextOfOthers(sorted);
   const overlaps = new Map<PoolOf, PoolOf>();
-  // Of the pools before: the one that reaches furthest, and the same of all other gateways.
+  // The furthest of the pools before this one, and the furthest of all other gateways.
   let furthest: PoolOf | undefined;
   let second: PoolOf | undefined;
   for (const [index, pool] of sorted.entries()) {

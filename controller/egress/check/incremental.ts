@@ -21,7 +21,7 @@ import {
 import { policyProblems } from './policies.ts';
 import { AddressUnion, type Overlaps, type OwnedRange, RangeIndex } from './ranges.ts';
 
-/** What the checks of one object read. */
+/** The objects that the checks of one object read. */
 export interface CheckObjects
   extends Pick<
     ClusterObjects,

@@ -106,7 +106,7 @@ function withEffect(reason: string, policy: EgressPolicy): string {
   return `${reason} ${effect.charAt(0).toUpperCase()}${effect.slice(1)}`;
 }
 
-/** What becomes of the connections meanwhile. */
+/** The fate of the connections meanwhile. */
 function unavailable({ spec }: EgressPolicy): string {
   if (spec.mode === 'Audit') return 'nothing is steered by it';
   const effect = spec.whenUnavailable === 'Drop' ? 'dropped' : 'not steered (whenUnavailable: Direct)';

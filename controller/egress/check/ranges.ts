@@ -17,7 +17,7 @@ export function ownedRange(text: string, owner: string): OwnedRange[] {
   return cidr === undefined ? [] : [{ family: cidr.family, range: toInterval(cidr), owner }];
 }
 
-/** What finds a range that overlaps another one. */
+/** Finds a range that overlaps another one. */
 export interface Overlaps {
   /** Undefined: none does. */
   overlapping(family: Family, range: Interval): OwnedRange | undefined;

@@ -2,7 +2,7 @@ import type { LeaseAnswer, LeaseGrant, LeaseRequest } from '../../../apis/egress
 import type { Clock } from '../../../lib/process/clock.ts';
 import { LeaseTable, type WrittenSlot } from './lease-table.ts';
 
-/** What the leader's statuses mean for leases. */
+/** The leader's statuses as orders for leases. */
 export interface LeaseOrders {
   /**
    * Leadership begins.

@@ -14,7 +14,7 @@ export interface WrittenSlot {
   readonly node: string;
   readonly epoch: number;
   readonly addresses: readonly string[];
-  /** Of the gateway, in milliseconds. */
+  /** The gateway's lease time in milliseconds. */
   readonly lease: number;
   /**
    * The longest lease that may be granted, or may have been, as the status says; at least `lease`.
@@ -22,7 +22,7 @@ export interface WrittenSlot {
   readonly longest: number;
 }
 
-/** What the last request of a node said. */
+/** The last request of a node. */
 export interface Heard {
   readonly boot: string;
   /** The boot before: what is left of it is too late. */
@@ -37,9 +37,9 @@ export interface Heard {
 }
 
 /**
- * Who may have which floating address alive in its kernel, by the requests that this leader has
- * answered. An address is granted to a node only while no other node can have it. Deterministic:
- * every method has the time (monotonic milliseconds).
+ * The grants of floating addresses that may be alive in a node's kernel, by the requests that this
+ * leader has answered. An address is granted to a node only while no other node can have it.
+ * Deterministic: every method has the time (monotonic milliseconds).
  */
 export class LeaseTable {
   /** The slots of each node. */
@@ -93,7 +93,7 @@ export class LeaseTable {
     return this.#since;
   }
 
-  /** What the node said last; undefined: nothing since leadership began. */
+  /** The node's last request; undefined: none since leadership began. */
   heard(node: string): Heard | undefined {
     return this.#heard.get(node);
   }

@@ -11,7 +11,7 @@ export function agentLack(report: NodeReport): string | null {
   return viewError === undefined ? null : withText('AgentNotFollowing', viewError);
 }
 
-/** What the node's network configuration lacks, whose connections are dropped; null: nothing. */
+/** The lack in the node's network configuration, whose connections are dropped; null: none. */
 export function networkLack({ egress }: NodeReport): string | null {
   const [first, ...more] = egress?.problems ?? [];
   if (first === undefined) return null;

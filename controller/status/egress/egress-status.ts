@@ -29,7 +29,7 @@ export interface EgressCondition extends Omit<PolicyCondition, 'type'> {
   readonly type: string;
 }
 
-/** What a condition says, apart from its times. */
+/** A condition without its times. */
 export type EgressConditionState = Pick<EgressCondition, 'type' | 'status' | 'reason' | 'message'>;
 
 /** Conditions with their times; one that says the same as before keeps its time. */

@@ -24,7 +24,7 @@ export interface GatewayDecisionsOptions {
 /** Milliseconds between two looks at addresses that are held back. */
 const HELD_AGAIN = 500;
 
-/** What was decided for a gateway, and what of. */
+/** A gateway's decision, and the facts that it was made of. */
 interface Decided {
   readonly before: Allocation;
   readonly facts: unknown;
@@ -32,8 +32,7 @@ interface Decided {
 }
 
 /**
- * What the leader decides for all gateways, over one state after another, at the cost of the
- * change.
+ * The leader's decisions for all gateways, over one state after another, at the cost of the change.
  */
 export class GatewayDecisions {
   readonly #options: GatewayDecisionsOptions;

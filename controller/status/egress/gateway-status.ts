@@ -12,7 +12,7 @@ export type Unready = (node: string) => string | null;
 /** The leaseSeconds that a slot needs in its status, by its name; null: none. */
 export type LeaseSecondsOf = (slot: string) => number | null;
 
-/** What a decision depends on besides the objects. */
+/** The facts that a decision depends on besides the objects. */
 export interface GatewayFacts {
   readonly unready: Unready;
   readonly problems: readonly string[];
@@ -36,13 +36,13 @@ export interface SlotMove {
 export interface GatewayDecision {
   readonly status: Omit<WrittenGatewayStatus, 'conditions' | 'observedGeneration'>;
   readonly said: readonly EgressConditionState[];
-  /** What follows from the status. */
+  /** The allocation that follows from the status. */
   readonly allocation: Allocation;
   readonly moves: readonly SlotMove[];
 }
 
 /**
- * What the leader decides for one gateway: readiness, owners and addresses. A pure function of the
+ * The leader's decision for one gateway: readiness, owners and addresses. A pure function of the
  * allocation that is in force, with the status that it was made from, and of readiness: owners and
  * addresses that may stay do, so that another leader decides the same.
  */

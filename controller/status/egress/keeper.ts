@@ -33,7 +33,7 @@ import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 /** A state as it was compiled and published. */
 export interface EgressState {
   readonly compiled: CompiledEgress;
-  /** What each node was sent. */
+  /** The refusals in each node's view. */
   readonly nodes: ReadonlyMap<string, Pick<NodeEgress, 'refused'>>;
   readonly policies: readonly EgressPolicy[];
   readonly problems: readonly LoadProblem[];
@@ -79,7 +79,7 @@ export class EgressStatusKeeper {
   #cancel: (() => void) | null = null;
   #cancelListening: (() => void) | null = null;
   #cancelGateways: (() => void) | null = null;
-  /** Of the look that is due when time alone may change a decision. */
+  /** Cancels the look that is due when time alone may change a decision. */
   #cancelNext: (() => void) | null = null;
 
   constructor(options: EgressKeeperOptions) {
@@ -234,7 +234,7 @@ export class EgressStatusKeeper {
         found: pods.get(policyKey(policy)),
       });
     }
-    // Of an object that is rejected, and has no valid version, only that is known.
+    // A rejected object without a valid version has only a version.
     for (const [key, { kind, generation, status }] of this.#versions) {
       const wrong = lines.get(key) ?? [];
       if (there.has(key) || wrong.length === 0) continue;
@@ -335,7 +335,7 @@ export class EgressStatusKeeper {
   }
 }
 
-/** What of a report statuses depend on. */
+/** The parts of a report that statuses depend on. */
 function factsOf(report: NodeReport | undefined): unknown {
   if (report === undefined) return null;
   return [agentLack(report), report.egress, parseRevision(report.enforced ?? '')?.position];

@@ -6,16 +6,16 @@ type Status = Pick<EgressGatewayStatus, 'slots' | 'addresses'>;
 interface Known {
   /** As the API had it last. */
   readonly seen: Status | null;
-  /** What was decided since, in order; the last one counts. */
+  /** The decisions since, in order; the last one counts. */
   readonly pending: readonly Status[];
 }
 
 const MOST_PENDING = 64;
 
 /**
- * Who has which address of each gateway and in which slot, by the latest decision: what the leader
- * decided is in force before its own watch shows it, and must not be decided otherwise meanwhile.
- * What somebody else wrote goes first. Owners of slots are always those of the API.
+ * The holder and slot of each gateway's addresses, by the latest decision: the leader's decision is
+ * in force before its own watch shows it, and must not be made otherwise meanwhile. A status that
+ * somebody else wrote goes first. Owners of slots are always those of the API.
  */
 export class LatestAddresses {
   #known = new Map<string, Known>();

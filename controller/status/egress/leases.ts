@@ -60,7 +60,7 @@ export class Leases {
     this.#options.granter.end();
   }
 
-  /** What is in the API now; called by replicas that do not lead, too. */
+  /** Takes the state of the API; called by replicas that do not lead, too. */
   publish(allocations: readonly Allocation[]): void {
     if (allocations === this.#allocations) return;
     const now = this.#options.clock.now();
@@ -76,8 +76,8 @@ export class Leases {
   }
 
   /**
-   * What is to be in the API: a slot that is to move is not granted any more. Else an owner that
-   * has given it up would have it again, until its next heartbeat.
+   * Takes the decisions that are to be in the API: a slot that is to move is not granted any more.
+   * Else an owner that has given it up would have it again, until its next heartbeat.
    */
   decided(decisions: readonly GatewayDecision[]): void {
     const owners = decisions.flatMap(({ allocation: { gateway }, status }) =>

@@ -6,7 +6,7 @@ import { accepted, type EgressConditionState, type WrittenPolicyStatus } from '.
 
 export interface PolicyFacts {
   readonly policy: EgressPolicy;
-  /** Of its gateway; null: it has none, or may not use it. */
+  /** Its gateway's allocation; null: it has none, or may not use it. */
   readonly allocation: Allocation | null;
   readonly problems: readonly string[];
   /** Whether all of them end when its gateway is created; absent: no. */

@@ -4,7 +4,7 @@ import type { CompiledEgress } from '../../egress/compile-egress.ts';
 
 /** Where the pods of a policy are. */
 export interface PolicyPods {
-  /** Of the family of which it has more: a pod may have an address of each. */
+  /** In the family that has more of them: a pod may have an address of each. */
   readonly pods: number;
   readonly nodes: ReadonlySet<string>;
 }

@@ -26,7 +26,7 @@ export interface ReflectorOptions<T> {
 
 /** How far a watch has come: resource versions, which are comparable within one cluster. */
 export interface WatchPosition {
-  /** Of the newest object or deletion that was received; 0: none. */
+  /** The version of the newest object or deletion that was received; 0: none. */
   readonly newest: number;
   /** Up to this version no event is missing; 0: not listed yet, or the CRD doesn't exist. */
   readonly reached: number;

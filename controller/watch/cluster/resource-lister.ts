@@ -13,7 +13,7 @@ export interface ResourceListerOptions {
   readonly signal: AbortSignal;
 }
 
-/** What the store has: objects, none, or none because the CRD doesn't exist. */
+/** The content of the store: objects, none, or none because the CRD doesn't exist. */
 export type Stored = 'objects' | 'none' | 'absent';
 
 /**

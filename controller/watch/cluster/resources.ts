@@ -52,7 +52,9 @@ const SPIDERNET = [
   one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressClusterInfo', 'egressclusterinfos'),
 ];
 
-/** What a controller watches in every cluster, in the order of a revision's position. */
+/**
+ * The resources that a controller watches in every cluster, in the order of a revision's position.
+ */
 export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA, GUARDRAIL];
 
 /** Watched besides, after WATCHED, while the feature gate EgressGateway is on. */

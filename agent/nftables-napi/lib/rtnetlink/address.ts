@@ -14,7 +14,7 @@ export interface RouteAddress {
   readonly link: number;
   readonly address: AddressBytes;
   readonly prefixLength: number;
-  /** Who made it (IFA_PROTO, Linux 5.18); 0: nobody said so. */
+  /** The number of the maker (IFA_PROTO, Linux 5.18); 0: none was given. */
   readonly protocol: number;
   /** Metric of the route to its network (IFA_RT_PRIORITY, Linux 4.18); 0: the kernel's default. */
   readonly metric: number;

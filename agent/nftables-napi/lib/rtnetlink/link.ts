@@ -18,7 +18,7 @@ export interface RouteLink {
   /** 0 of one that is to be made: the kernel chooses. */
   readonly index: number;
   readonly name: string;
-  /** What the kernel calls its type: vxlan, dummy; null: it has none. */
+  /** The kernel's name of its type: vxlan, dummy; null: it has none. */
   readonly kind: string | null;
   readonly group: number;
   /** 0 of one that is to be made: the kernel's default. */

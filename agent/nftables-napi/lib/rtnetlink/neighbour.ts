@@ -14,7 +14,7 @@ export interface RouteNeighbour {
   readonly kind: 'neighbour' | 'fdb';
   /** Index of the link. */
   readonly link: number;
-  /** Of an fdb entry the other end of the tunnel. */
+  /** In an fdb entry the other end of the tunnel. */
   readonly address: AddressBytes;
   readonly mac: Uint8Array;
   /** Made by somebody, for ever; the kernel's own entries are not. */

@@ -12,7 +12,7 @@ import { type AddressBytes, AF, RouteMessage, type RouteOperation, RTM, routeMes
 /** A next hop that routes name by its id: a gateway behind a link, or a group of such. */
 export interface RouteNexthop {
   readonly id: number;
-  /** Who made it (RTPROT_*). */
+  /** The number of the maker (RTPROT_*). */
   readonly protocol: number;
   /** Index of the link; 0 of a group. */
   readonly link: number;

@@ -15,7 +15,7 @@ export interface Route {
   /** As many bytes as the family's addresses have. */
   readonly destination: AddressBytes;
   readonly prefixLength: number;
-  /** Who made it (RTPROT_*). */
+  /** The number of the maker (RTPROT_*). */
   readonly protocol: number;
   /** Id of a RouteNexthop; 0: the route has its way in itself. */
   readonly nexthop: number;

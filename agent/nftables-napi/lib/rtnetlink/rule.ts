@@ -15,7 +15,7 @@ export interface RouteRule {
   readonly priority: number;
   readonly protocol: number;
   readonly action: 'table' | 'goto' | 'nop' | 'other';
-  /** Of action `table`, else 0. */
+  /** The table of action `table`, else 0. */
   readonly table: number;
   /** Priority of the rule that follows; of action `goto`, else 0. */
   readonly target: number;
@@ -55,7 +55,9 @@ const FRA = {
   sourcePorts: 23,
   destinationPorts: 24,
 } as const;
-/** What makes `hasMore`; the kernel always sends the two of `suppress`, as -1 for none. */
+/**
+ * Attributes that make `hasMore`; the kernel always sends the two of `suppress`, as -1 for none.
+ */
 const MORE = [
   FRA.destination,
   FRA.source,
@@ -92,7 +94,7 @@ export function ruleRequest(operation: RouteOperation, it: RouteRule): Uint8Arra
   ]);
 }
 
-/** Of both families, and of multicast routing. */
+/** A request for the rules of both families, and of multicast routing. */
 export function ruleDump(): Uint8Array {
   return toMessage(RTM.rule + 2, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(HEADER)]);
 }

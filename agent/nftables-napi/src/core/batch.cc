@@ -20,7 +20,7 @@ namespace {
 
 // The length of an attribute is a 16-bit field, and all elements of a message are in one attribute.
 constexpr size_t elements_limit = 64000;
-// Of headers, of a nest and of a first end, more than they take.
+// Room for headers, for a nest and for a first end, more than they take.
 constexpr size_t header_room = 192;
 // NFTNL_UDATA_SET_ELEM_FLAGS, 4 bytes, SET_ELEM_F_INTERVAL_OPEN: libnftables' mark
 // (src/expression.c), which only its lists read.
@@ -105,8 +105,8 @@ class Batch {
     return found ? static_cast<int>(found->operation) : -1;
   }
 
-  // What the byte at `offset` of a message belongs to: the key of an element, the index of a rule's
-  // expression.
+  // Finds the part of the message that has the byte at `offset`: the key of an element, the index
+  // of a rule's expression.
   void locate(uint32_t sequence, uint32_t offset, FailureDetail& detail) const {
     const Message* found = message_of(sequence);
     if (!found) return;

@@ -8,7 +8,7 @@
 
 namespace nft {
 
-// What `data` of a step holds: keys one after another, or pairs of first and last key, both
+// The content of a step's `data`: keys one after another, or pairs of first and last key, both
 // inclusive.
 enum class Shape : uint8_t {
   none = 0,  // no elements: the attributes are all of the message
@@ -40,7 +40,7 @@ struct Step {
 // (EINVAL) where it doesn't add up.
 std::vector<Step> read_steps(std::span<const uint8_t> packed);
 
-// What a deleted rule counted last, of a rule with a counter whose step asked for it (NLM_F_ECHO).
+// The last count of a deleted rule with a counter whose step asked for it (NLM_F_ECHO).
 struct LastCount {
   uint32_t operation = 0;
   uint64_t packets = 0;

@@ -23,7 +23,7 @@ class Fnv {
   uint64_t hash_ = 14695981039346656037ull;
 };
 
-// What a rule's expressions say. Counters are of the rule's first `counter`.
+// A rule's expressions, as text. Counters are of the rule's first `counter`.
 struct Expressions {
   uint64_t digest = 0;
   std::optional<uint64_t> packets;

@@ -22,7 +22,7 @@ namespace {
 constexpr int echo_buffer = 256 * 1024;
 // Longer replies are cut off: those that are asked for are shorter.
 constexpr size_t longest_message = 256;
-// Of linux/icmp.h, which excludes net/if.h: a set bit of `data` is a type that is not received.
+// From linux/icmp.h, which excludes net/if.h: a set bit of `data` is a type that is not received.
 constexpr int filter_option = 1;
 struct IcmpFilter {
   uint32_t data;
@@ -152,7 +152,7 @@ std::vector<EchoMessage> EchoSocket::receive() {
     }
     const auto length = static_cast<size_t>(got);
     size_t start = 0;
-    // Of IPv4 the raw socket has the IP header too.
+    // The raw socket of IPv4 has the IP header too.
     if (family_ == 4 && !datagram_) start = length < sizeof(iphdr) ? length : reinterpret_cast<iphdr*>(buffer)->ihl * 4U;
     if (start >= length) continue;
     messages.push_back({source_of(from), std::string(buffer + start, length - start), age_of(header)});

@@ -6,7 +6,7 @@
 
 namespace nft {
 
-// What came back, with how long ago (milliseconds).
+// A message that came back, with how long ago (milliseconds).
 struct EchoMessage {
   std::string source;  // 4 or 16 bytes
   std::string message;

@@ -14,7 +14,7 @@ namespace {
 // Added to the kernel in 6.15, missing from Debian 12's headers.
 constexpr uint16_t set_count_attribute = 20;  // NFTA_SET_COUNT
 
-// What a dump brings, in the order of the kernel, before it is sorted and paired.
+// The answer to a dump, in the order of the kernel, before it is sorted and paired.
 struct Raw {
   size_t key_length;
   std::vector<uint8_t> keys;

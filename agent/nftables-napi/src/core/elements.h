@@ -10,7 +10,7 @@
 
 namespace nft {
 
-// What the kernel says of a set (NFT_MSG_GETSET).
+// The kernel's description of a set (NFT_MSG_GETSET).
 struct SetInfo {
   std::string name;
   uint64_t handle = 0;

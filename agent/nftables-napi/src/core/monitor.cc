@@ -133,7 +133,7 @@ bool Monitor::receive(const OnEvent& on_event) {
     if (errno == EINTR || errno == EAGAIN) return true;
     const bool overrun = errno == ENOBUFS;
     const MonitorEvent event = failed(overrun ? MonitorEvent::Kind::overrun : MonitorEvent::Kind::error, errno);
-    // What was counted so far may belong to a commit whose end is lost.
+    // Changes counted so far may belong to a commit whose end is lost.
     counter_.reset();
     on_event(event);
     return overrun;

@@ -15,9 +15,9 @@ namespace nft {
 // One request: headers and attributes. The sequence number is filled in when it is sent.
 class Request {
  public:
-  // Of nf_tables.
+  // A request of nf_tables.
   Request(uint16_t message, uint8_t family, uint16_t flags);
-  // Of anything else: the type as in nlmsghdr, and the header that follows there.
+  // A request of anything else: the type as in nlmsghdr, and the header that follows there.
   template <class Header>
   static Request of(uint16_t type, uint16_t flags, const Header& header) {
     return Request(type, flags, &header, sizeof header);

@@ -19,7 +19,7 @@ struct NflogOptions {
   int receive_buffer = 0;
 };
 
-// What stands before each packet in NflogBatch::records, in the machine's byte order; lib/nflog.ts
+// The header before each packet in NflogBatch::records, in the machine's byte order; lib/nflog.ts
 // reads it by the word. Behind it are both addresses of the original direction, then the payload,
 // then padding to a multiple of 4.
 struct NflogRecord {

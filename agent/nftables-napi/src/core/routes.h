@@ -10,7 +10,7 @@
 
 namespace nft {
 
-// What one call of the listener gets.
+// The argument of one call of the listener.
 struct RouteBatch {
   std::string messages;  // whole ones, as the kernel sent them
   bool overrun = false;  // before, amid or after them, an unknown number is lost

@@ -8,7 +8,7 @@ namespace nft {
 
 namespace {
 
-// Of lib/record.ts, in the machine's byte order. What follows it: attributes, data, value_at,
+// The header of lib/record.ts, in the machine's byte order. Behind it: attributes, data, value_at,
 // values, each padded to 4 bytes.
 struct Header {
   uint32_t operation;
