@@ -20,7 +20,7 @@ export interface GuardrailStatus {
   readonly observedGeneration: number;
   /** By node name, the first of them. */
   readonly violations: readonly Violation[];
-  /** The missing objects that it waits for, one line each, while it is Pending. */
+  /** The missing objects that it names, one line each; while it is Pending, it waits for them. */
   readonly problems?: readonly string[];
 }
 

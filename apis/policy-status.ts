@@ -72,10 +72,10 @@ export interface PolicyCondition {
   /**
    * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. InForce:
    * so, also where a node has not confirmed it yet. GateSet, only where it is False: the feature
-   * gate has a value. RolledOut, only of a policy that has a rollout: every node gets this
-   * version.
+   * gate has a value. ReferencesExist, only where it is False: what it is in force with was not
+   * deleted. RolledOut, only of a policy that has a rollout: every node gets this version.
    */
-  readonly type: 'Accepted' | 'Realized' | 'InForce' | 'GateSet' | 'RolledOut';
+  readonly type: 'Accepted' | 'Realized' | 'InForce' | 'GateSet' | 'ReferencesExist' | 'RolledOut';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
   /** When `status` last changed: ISO 8601, UTC, to the second. */

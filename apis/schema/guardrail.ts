@@ -2,6 +2,7 @@ import { GUARDRAIL_PHASES } from '../guardrail.ts';
 import { count } from './conditions.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
+import { LAST_DEFINITIONS_SCHEMA } from './last-definitions.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { PEER_SCHEMA } from './peer.ts';
 import { labelSelector } from './selector.ts';
@@ -72,9 +73,10 @@ export const GUARDRAIL_STATUS_SCHEMA: JsonSchema = {
     observedGeneration: count('The metadata.generation that this status is about.'),
     problems: {
       ...ATOMIC_LIST,
-      description: 'While it is Pending: what it waits for, one line each.',
+      description: 'The missing objects that it names, one line each: it waits for them while it is Pending.',
       items: { type: 'string' },
     },
+    lastDefinitions: LAST_DEFINITIONS_SCHEMA,
     violations: {
       ...ATOMIC_LIST,
       description: 'One flow for each Node and item that is broken; the first 20.',

@@ -1,6 +1,7 @@
 import { POLICY_PHASES } from '../policy-status.ts';
 import { conditions, count } from './conditions.ts';
 import type { JsonSchema } from './json-schema.ts';
+import { LAST_DEFINITIONS_SCHEMA } from './last-definitions.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { ROLLOUT_STATUS_SCHEMA } from './rollout.ts';
 
@@ -45,12 +46,14 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       description: 'The reasons why the policy is invalid, or waits, one line each; the first 20.',
       items: { type: 'string' },
     },
+    lastDefinitions: LAST_DEFINITIONS_SCHEMA,
     rollout: ROLLOUT_STATUS_SCHEMA,
     conditions: conditions({
       Accepted: 'the policy is valid',
       Realized: 'all nodes that are selected enforce it',
       InForce: 'they do, or try it (guarded apply)',
       GateSet: 'the feature gate has a value; there only while it has none',
+      ReferencesExist: 'what it is in force with exists; there only while that was deleted',
       RolledOut: 'its rollout is completed',
     }),
   },

@@ -311,7 +311,11 @@ describe('a check of a cluster', () => {
         webhooks: [hook('mutate.nodewall.io', 'Ignore', ours)],
       },
       [`${ADMISSION}/validatingwebhookconfigurations/nodewall`]: {
-        webhooks: [hook('validate.nodewall.io', 'Ignore', ours), hook('use.nodewall.io', 'Fail', text, path)],
+        webhooks: [
+          hook('validate.nodewall.io', 'Ignore', ours),
+          hook('validate.deletions.nodewall.io', 'Fail', ours),
+          hook('use.nodewall.io', 'Fail', text, path),
+        ],
       },
     });
     assert.match(await line('aggregated API', served(ours)), /^ok: available/);

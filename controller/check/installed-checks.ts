@@ -22,7 +22,7 @@ const CA = `/api/v1/${SYSTEM}/configmaps/nodewall-ca`;
 const WEBHOOKS = ['mutating', 'validating'] as const;
 /** deploy/kustomize/base/webhooks.yaml; with overlays/fail-closed the first two have Fail too. */
 const CHECKING_WEBHOOKS = ['mutate.nodewall.io', 'validate.nodewall.io'];
-const USE_WEBHOOK = 'use.nodewall.io';
+const ALWAYS_WEBHOOKS = ['use.nodewall.io', 'validate.deletions.nodewall.io'];
 /** Milliseconds since a Lease was renewed; it is every 2 s. */
 const LEASE_OLD = 60_000;
 /** Milliseconds before a CA ends. Controllers make the next one eight months before. */
@@ -163,9 +163,9 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
     ];
   const policyOf = (name: string): string =>
     String(all.find((one) => one.name === name)?.failurePolicy ?? 'absent');
-  const [use, ...checking] = [USE_WEBHOOK, ...CHECKING_WEBHOOKS].map(policyOf);
-  const [policy = '', ...others] = checking;
-  if (use !== 'Fail' || policy === 'absent' || others.some((other) => other !== policy))
+  const [policy = '', ...others] = CHECKING_WEBHOOKS.map(policyOf);
+  const isAlways = ALWAYS_WEBHOOKS.every((name) => policyOf(name) === 'Fail');
+  if (!isAlways || policy === 'absent' || others.some((other) => other !== policy))
     return [
       warning(
         'webhooks',

@@ -24,7 +24,7 @@ const added = (next: NonNullable<ObjectChange['next']>): ObjectChange => ({
   ...{ kind: next.kind, identity: identityOf(next), next },
 });
 const following = (change: ObjectChange, waiting: readonly WaitingObject[], objects = NO_OBJECTS) =>
-  (withFollowing(objects, change, waiting, ['pods']).following ?? []).map(({ name }) => name);
+  (withFollowing(objects, change, { waiting }, ['pods']).following ?? []).map(({ name }) => name);
 
 describe('withFollowing', () => {
   const child = group('child', { ipBlocks: [{ cidr: '192.0.2.0/24' }] });
@@ -40,7 +40,7 @@ describe('withFollowing', () => {
       parent,
     ];
     assert.deepEqual(following(added(child as never), waiting).sort(), ['of-child', 'of-parent', 'parent']);
-    const change = withFollowing(NO_OBJECTS, added(child as never), waiting, ['pods']);
+    const change = withFollowing(NO_OBJECTS, added(child as never), { waiting }, ['pods']);
     const { policies, groups } = changedObjects(NO_OBJECTS, change);
     assert.deepEqual(policies.map(({ name }) => name).sort(), ['of-child', 'of-parent']);
     assert.deepEqual(groups.map(({ name }) => name).sort(), ['child', 'parent']);
@@ -50,7 +50,7 @@ describe('withFollowing', () => {
     const [before, next] = [policy('p', {}), policy('p', { tier: 'late' })];
     const objects = { ...NO_OBJECTS, policies: [before as never] };
     const tier = object<Tier>('Tier', 'late', { priority: 20 });
-    const change = withFollowing(objects, added(tier), [next], ['pods']);
+    const change = withFollowing(objects, added(tier), { waiting: [next] }, ['pods']);
     assert.deepEqual(changedObjects(objects, change).policies, [next]);
   });
 

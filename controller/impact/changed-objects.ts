@@ -42,14 +42,21 @@ export function changedObjects(
 export function withFollowing(
   objects: ClusterObjects,
   change: ObjectChange,
-  waiting: readonly WaitingObject[],
+  {
+    waiting,
+    gone = NOTHING,
+  }: { readonly waiting: readonly WaitingObject[]; readonly gone?: ReadonlySet<string> },
   interfaceGroups: readonly string[],
 ): ObjectChange {
   const { kind, next } = change;
   if (waiting.length === 0 || next === null || (kind !== 'Tier' && kind !== 'ClusterGroup')) return change;
   const following = new Set<WaitingObject>();
   for (;;) {
-    const { tiers, groups } = changedObjects(objects, { ...change, following: [...following] });
+    const after = changedObjects(objects, { ...change, following: [...following] });
+    const there = new Set([change.identity, ...Array.from(following, identityOf)]);
+    const exists = (one: Tier | ClusterGroup): boolean =>
+      there.has(identityOf(one)) || !gone.has(identityOf(one));
+    const [tiers, groups] = [after.tiers.filter(exists), after.groups.filter(exists)];
     const left = waiting.filter((one) => !following.has(one));
     const ready = usable(left, { tiers, groups, interfaceGroups, invalid: NOTHING });
     if (ready.length === 0) return following.size === 0 ? change : { ...change, following: [...following] };

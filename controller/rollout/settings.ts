@@ -21,6 +21,15 @@ export function versionSpec({ rollout: _, ...spec }: ClusterNetworkPolicySpec): 
   return spec;
 }
 
+/** What nodes have of a policy in a rollout besides its present version. */
+export function olderVersions(policy: ClusterNetworkPolicy): readonly ClusterNetworkPolicy[] {
+  const { decision, versions = [] } = policy.rollout ?? {};
+  const { from, to } = decision?.policies.find(({ uid }) => uid === policy.uid) ?? {};
+  return versions
+    .filter(({ generation }) => generation !== policy.generation && [from, to].includes(generation))
+    .map((version) => ({ ...policy, ...version }));
+}
+
 /**
  * The member with the decision that counts for a rollout: the last one, which the leader writes
  * into one policy first. Null: none.

@@ -13,6 +13,7 @@ describe('metrics of a controller', () => {
       certificateExpires: () => null,
       rollouts: () => new Map(),
       guardrails: () => ({ all: 1, broken: 0 }),
+      lastDefinitions: () => 0,
       unsetGateNodes: () => 0,
     });
     const before = seriesOf(await metrics.registry.metrics());

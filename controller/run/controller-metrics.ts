@@ -17,6 +17,8 @@ export interface MetricsSources {
   /** The number of policies with a rollout, by its state. */
   rollouts(): ReadonlyMap<RolloutState, number>;
   guardrails(): { readonly all: number; readonly broken: number };
+  /** How many deleted objects are in force as they were defined last. */
+  lastDefinitions(): number;
   /** The number of nodes that go on though the gate has no value. */
   unsetGateNodes(name: GateName): number;
   /** Of floating addresses; absent: the feature gate EgressGateway is off. */
@@ -83,6 +85,11 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   });
   rolloutMetrics(registers, sources.rollouts);
   gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
+  gauge(
+    'deleted_objects_in_use',
+    'Deleted Tiers and ClusterGroups that policies or Guardrails in force still use, as they were defined last.',
+    () => sources.lastDefinitions(),
+  );
   gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);
   gateMetrics(registers, sources);
   watchMetrics(registers, sources.watches);

@@ -158,6 +158,7 @@ export class ControllerParts {
       certificateExpires: () => this.credentials.expires,
       rollouts: () => this.statuses.rollouts.counts(),
       guardrails: () => this.statuses.guardrails.counts(),
+      lastDefinitions: () => this.statuses.definitions.count(),
       unsetGateNodes: (name) => this.unsetGates.nodes(name),
       ...(hasEgress(this.#context) ? { leases: () => this.statuses.egressLeases() } : {}),
     });
@@ -197,7 +198,7 @@ export class ControllerParts {
   #makeCompiling(): Compiling {
     return new Compiling({
       hub: this.hub,
-      statuses: this.statuses.keeper,
+      statuses: this.statuses,
       rollouts: { versions: this.#versions, keeper: this.statuses.rollouts },
       ...(hasEgress(this.#context)
         ? { egress: { config: this.#context.config.egress, statuses: this.statuses.egress } }
@@ -360,7 +361,8 @@ export class ControllerParts {
       compiling: this.compiling,
       impact: (change, asker) => this.guardrails.change(change, asker),
       worlds: this.worlds,
-      isCurrent: () => this.watches.source.isCurrent(),
+      source: () => this.watches.source,
+      keep: (deletion) => this.statuses.definitions.keep(deletion),
       paths: this.credentials.paths,
       now: this.#process.clock.now,
     });

@@ -7,6 +7,8 @@ import { memo } from '../../lib/sharing/memo.ts';
 import type { WebhookPaths } from '../kubeapi/certificates/webhook-paths.ts';
 import { reviewAccess } from '../kubeapi/reviews.ts';
 import { accessAuthoriser } from '../publish/auth.ts';
+import type { DefinitionKeeper } from '../status/definition-keeper.ts';
+import type { ClusterSource } from '../watch/cluster/cluster-source.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { Changes } from '../webhook/changes.ts';
 import { masquerader } from '../webhook/hidden-pods.ts';
@@ -24,18 +26,19 @@ interface WebhookParts {
   readonly compiling: Pick<Compiling, 'snapshot'>;
   readonly impact: GuardrailWatch['change'];
   readonly worlds: Pick<Changes, 'wait'>;
-  /** Whether what the watches say is the newest. */
-  readonly isCurrent: () => boolean;
+  readonly source: () => Pick<ClusterSource, 'isCurrent' | 'flush'>;
+  readonly keep: DefinitionKeeper['keep'];
   /** By which the API server proves itself. */
   readonly paths: Pick<WebhookPaths, 'stepOf'>;
   readonly now: () => number;
 }
 
+const NOTHING: ReadonlySet<string> = new Set();
 const NONE: NonNullable<Snapshot['waiting']> = [];
 
 /** The webhook of a controller: it judges changes by the objects that are compiled now. */
 export function controllerWebhook(parts: WebhookParts): WebhookService {
-  const { context, api, compiling, impact, worlds, isCurrent, paths, now } = parts;
+  const { context, api, compiling, impact, worlds, source, keep, paths, now } = parts;
   const { config, log } = context;
   const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
   const waitingGroups = memo((waiting: typeof NONE) => {
@@ -48,6 +51,7 @@ export function controllerWebhook(parts: WebhookParts): WebhookService {
       objects: compiling.snapshot?.objects ?? null,
       masquerader: maskedBy(compiling.snapshot?.objects ?? NO_OBJECTS),
       waiting: waitingGroups(compiling.snapshot?.waiting ?? NONE),
+      gone: compiling.snapshot?.definitions?.gone ?? NOTHING,
       failsafe: failsafe(compiling.snapshot?.objects.endpointSlices ?? []),
       believesAnyServer: believesAnyServer(config.names),
       interfaceGroups: Object.keys(config.interfaceGroups),
@@ -63,7 +67,14 @@ export function controllerWebhook(parts: WebhookParts): WebhookService {
       ),
     }),
     changed: worlds.wait,
-    latest: latestWorld({ request: api.general.request, isCurrent }),
+    deletions: {
+      async fresh() {
+        await source().flush();
+        return source().isCurrent();
+      },
+      keep,
+    },
+    latest: latestWorld({ request: api.general.request, isCurrent: () => source().isCurrent() }),
     onFailure: ({ message: error }) =>
       void log.error('internal error in a review', { stage: 'webhook', error }),
   });

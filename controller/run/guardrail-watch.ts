@@ -76,7 +76,9 @@ export class GuardrailWatch {
     const { compiling, config } = this.#options;
     const { objects, snapshot } = compiling;
     const groups = Object.keys(config.interfaceGroups);
-    const whole = objects === null ? change : withFollowing(objects, change, snapshot?.waiting ?? [], groups);
+    const { waiting = [], definitions: { gone } = {} } = snapshot ?? {};
+    const following = gone === undefined ? { waiting } : { waiting, gone };
+    const whole = objects === null ? change : withFollowing(objects, change, following, groups);
     return await impact.change(whole, asker);
   }
 

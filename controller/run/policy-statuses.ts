@@ -1,3 +1,4 @@
+import type { Compiled } from '../../apis/compiled.ts';
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { RolloutSettings } from '../../apis/rollout.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -8,6 +9,7 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
 import { rolloutWriter } from '../rollout/writer.ts';
+import { DEFINITION_TARGET, DefinitionKeeper, type DefinitionPatch } from '../status/definition-keeper.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
 import { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
@@ -22,6 +24,7 @@ import {
   type WriterEvents,
   type WriteTimes,
 } from '../status/writer.ts';
+import type { Snapshot } from '../watch/source.ts';
 import type { ProcessContext } from './controller-context.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 
@@ -55,6 +58,7 @@ export class PolicyStatuses {
   readonly egress: EgressStatusKeeper;
   readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
+  readonly definitions: DefinitionKeeper;
   /** Of what nodes report. */
   readonly nodeEvents: NodeEvents;
   readonly #failures: FailureEvents;
@@ -63,6 +67,7 @@ export class PolicyStatuses {
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
   readonly #guardrailWriter: StatusWriter<GuardrailStatus>;
+  readonly #definitionWriter: StatusWriter<DefinitionPatch>;
 
   constructor(options: PolicyStatusesOptions) {
     const { request, clock, identity, metrics, log, isLeader } = options;
@@ -93,6 +98,10 @@ export class PolicyStatuses {
     this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
     this.nodeEvents = new NodeEvents({ events: failures, isLeader, now: clock.now });
     this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
+    this.#definitionWriter = statusWriter(asLeader, clock, events, DEFINITION_TARGET, GUARDRAIL_TIMES);
+    this.definitions = new DefinitionKeeper({
+      ...{ writer: this.#definitionWriter, events: failures, request, clock, log },
+    });
     this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
     this.rollouts = new RolloutKeeper({
       defaults: options.rollout,
@@ -141,10 +150,17 @@ export class PolicyStatuses {
     });
   }
 
+  /** As that of a StatusKeeper. */
+  publish(snapshot: Snapshot, compiled: Compiled, revision: string): void {
+    this.keeper.publish(snapshot, compiled, revision);
+    this.definitions.publish(snapshot);
+  }
+
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
-    await Promise.all([this.keeper.lead(leads), this.egress.lead(leads), this.guardrails.lead(leads)]);
+    const keepers = [this.keeper, this.egress, this.guardrails, this.definitions];
+    await Promise.all(keepers.map((one) => one.lead(leads)));
   }
 
   /** Announces that a feature gate has no value, while this replica leads. */
@@ -161,8 +177,10 @@ export class PolicyStatuses {
 
   /** The number of queued statuses. */
   waiting(): number {
-    const writers = [this.#writer, this.#egressWriter, this.#gatewayWriter, this.#guardrailWriter];
-    return writers.reduce((sum, writer) => sum + writer.waiting(), 0);
+    const egress = this.#egressWriter.waiting() + this.#gatewayWriter.waiting();
+    return (
+      egress + this.#writer.waiting() + this.#guardrailWriter.waiting() + this.#definitionWriter.waiting()
+    );
   }
 }
 

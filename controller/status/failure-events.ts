@@ -142,6 +142,17 @@ export class FailureEvents {
     this.#arm(BETWEEN);
   }
 
+  /** Announces that a policy or Guardrail is in force with what was deleted. */
+  referenceDeleted({ kind, name, uid }: Pick<Subject, 'kind' | 'name' | 'uid'>, why: string): void {
+    this.#isCleared = false;
+    const reason = 'ReferenceDeleted';
+    const key = `${uid} ${reason}`;
+    if (this.#rollouts.size >= MOST_WAITING && !this.#rollouts.has(key)) return;
+    const regarding = { ...toSubject(name, uid), kind };
+    this.#rollouts.set(key, { regarding, type: 'Warning', reason, note: () => why });
+    this.#arm(BETWEEN);
+  }
+
   /** Announces a Guardrail that has begun to be broken. */
   broken({ name, uid }: { readonly name: string; readonly uid: string }, why: string): void {
     this.#isCleared = false;

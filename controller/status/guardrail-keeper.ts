@@ -47,7 +47,7 @@ export class GuardrailKeeper {
   /** Those that wait for something that they name, by name. */
   #waiting: ReadonlyMap<string, Known> = new Map();
   /** Both. */
-  #known: ReadonlyMap<string, Known> = new Map();
+  #known = new Map<string, Known>();
   #leads = false;
 
   constructor(options: GuardrailKeeperOptions) {
@@ -98,6 +98,12 @@ export class GuardrailKeeper {
   #update(): void {
     const before = this.#known;
     this.#known = new Map([...this.#waiting, ...this.#evaluated]);
+    // In force with what was deleted: it is evaluated, and says what it names.
+    for (const [name, { uid, status }] of this.#evaluated) {
+      const waiting = this.#waiting.get(name);
+      if (waiting?.uid !== uid || waiting.status.problems === undefined) continue;
+      this.#known.set(name, { uid, status: { ...status, problems: waiting.status.problems } });
+    }
     for (const name of before.keys()) if (!this.#known.has(name)) this.#options.writer.forget(name);
     if (!this.#leads) return;
     for (const [name, now] of this.#known) {

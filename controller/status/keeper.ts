@@ -8,6 +8,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import type { NodeOutcome } from '../rollout/texts.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
+import { staysText } from './definition-keeper.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
 import { Realization, type VersionState } from './realization.ts';
@@ -76,6 +77,9 @@ export class StatusKeeper {
   #problemsOf: ReadonlyMap<string, readonly LoadProblem[]> = new Map();
   #list: readonly ClusterNetworkPolicy[] | null = null;
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();
+  #definitions: Snapshot['definitions'];
+  /** Names of policies that are in force with deleted objects, with these in words. */
+  #deleted: ReadonlyMap<string, string> = new Map();
   #enabled: GateValue = 'unset';
   /** The time when this process began to lead; null: it doesn't lead. */
   #leadsSince: number | null = null;
@@ -95,7 +99,16 @@ export class StatusKeeper {
   publish(snapshot: Snapshot, compiled: Compiled, revision: string): void {
     this.#realized.publish(compiled, revision);
     this.#flapping.forgetOthers(compiled.nodeAddresses);
-    const isOther = snapshot.problems !== this.#problems || snapshot.objects.policies !== this.#list;
+    const { problems, objects, definitions } = snapshot;
+    const isOther =
+      problems !== this.#problems || objects.policies !== this.#list || definitions !== this.#definitions;
+    if (definitions !== this.#definitions) {
+      this.#definitions = definitions;
+      const users = definitions?.users.filter(({ kind, apiGroup, uses }) => {
+        return kind === 'ClusterNetworkPolicy' && apiGroup === GROUP && uses.length > 0;
+      });
+      this.#deleted = new Map(users?.map(({ name, uses }) => [name, staysText(uses)]));
+    }
     if (snapshot.problems !== this.#problems) {
       this.#problems = snapshot.problems;
       const errors = this.#problems.filter(
@@ -312,6 +325,7 @@ export class StatusKeeper {
       progress:
         policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`, since, generation),
       rollout: policy?.rollout?.decision ?? null,
+      deleted: this.#deleted.get(name) ?? null,
     };
   }
 

@@ -14,7 +14,7 @@ export interface PolicyVersion {
    * compiled from policies up to this version has the generation.
    */
   readonly since: number;
-  /** Null if none was written yet; without `rollout`. */
+  /** Null if none was written yet; without `rollout` and `lastDefinitions`. */
   readonly status: PolicyStatus | null;
 }
 
@@ -57,9 +57,12 @@ function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion
     generation?: unknown;
     annotations?: Readonly<Record<string, string>>;
   };
-  const { rollout = null, ...status } = (raw.status ?? {}) as Partial<PolicyStatus> & {
-    rollout?: RolloutStatus;
-  };
+  // DefinitionKeeper writes lastDefinitions.
+  const {
+    rollout = null,
+    lastDefinitions: _,
+    ...status
+  } = (raw.status ?? {}) as Partial<PolicyStatus> & { rollout?: RolloutStatus; lastDefinitions?: unknown };
   const now = {
     name: key,
     uid: typeof uid === 'string' ? uid : '',

@@ -27,6 +27,7 @@ const valid: PolicyFacts = {
   enabled: true,
   progress: some,
   rollout: null,
+  deleted: null,
 };
 const trying = ['n1', 'n2'].map((node) => ({ node, reason: 'probe dns failed' }));
 const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];

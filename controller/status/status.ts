@@ -33,6 +33,8 @@ export interface PolicyFacts {
   readonly progress: Progress;
   /** Null: the policy has no rollout. */
   readonly rollout: RolloutDecision | null;
+  /** Deleted objects that it is in force with, in words; null: none. */
+  readonly deleted: string | null;
 }
 
 export interface Progress {
@@ -92,6 +94,7 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
       condition({ type: 'Realized', ...realized(facts, phase) }),
       condition({ type: 'InForce', ...inForce(facts, phase) }),
       ...(enabled === 'unset' ? [condition({ type: 'GateSet', ...UNSET })] : []),
+      ...(facts.deleted === null ? [] : [condition({ type: 'ReferencesExist', ...deleted(facts.deleted) })]),
       ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
     ],
   };
@@ -209,6 +212,10 @@ function inForce(
   const message = `In force on ${current + tried} of ${desired} nodes, confirmed on ${current}.`;
   const isEverywhere = current + tried === desired;
   return { status: isEverywhere ? 'True' : 'False', reason: isEverywhere ? 'InForce' : phase, message };
+}
+
+function deleted(text: string): ConditionState {
+  return { status: 'False', reason: 'Deleted', message: `${short(text[0]?.toUpperCase() + text.slice(1))}.` };
 }
 
 function rolledOut({ state, pausedBy, step }: RolloutDecision): ConditionState {

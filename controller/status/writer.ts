@@ -153,7 +153,7 @@ export const POLICY_TARGET: StatusTarget<PolicyStatus> = {
  * Whether the policy was deleted, or replaced by another one of the same name: the different uid is
  * a conflict, or an invalid edit.
  */
-function isOfAnother(error: unknown): error is KubeError {
+export function isOfAnother(error: unknown): error is KubeError {
   return (
     isKubeError(error, 'NotFound') ||
     (isKubeError(error, 'Conflict', 'Invalid') && /\buid\b/i.test(error.message))

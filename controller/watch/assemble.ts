@@ -16,6 +16,7 @@ import { checkServiceReferences, referenceCheck } from '../../apis/validate/refe
 import { egressProblems } from '../egress/check/egress-problems.ts';
 import { beyondLimits } from '../egress/check/namespace-limits.ts';
 import { type FileContent, LISTS, type Listed } from './content.ts';
+import { type UsedDefinitions, usedDefinitions } from './last-definitions.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
 import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblems } from './settle.ts';
@@ -58,6 +59,10 @@ export interface Assembled {
   readonly lastValidVersions: LastValidVersions;
   /** As those of a Snapshot. */
   readonly waiting: readonly WaitingObject[];
+  /** The last valid versions of Tiers and ClusterGroups that others are in force with. */
+  readonly definitions: UsedDefinitions;
+  /** Identities of Tiers and ClusterGroups that are not there, and in force for these alone. */
+  readonly gone: ReadonlySet<string>;
 }
 
 /**
@@ -83,7 +88,8 @@ export function assemble(input: AssembleInput): Assembled {
   );
   const invalid = new Set([...settled.invalid, ...others.invalid]);
   const waiting = new Map<string, WaitingObject>();
-  const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, waiting, problems };
+  const restored = new Set<string>();
+  const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, waiting, restored, problems };
   settleReferences({ ...world, policies: new Map(), guardrails: new Map() });
   const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
   const { inForce: policies } = settle<ClusterNetworkPolicy>(
@@ -128,6 +134,8 @@ export function assemble(input: AssembleInput): Assembled {
     objects,
     problems: problems.sort(compareProblems),
     waiting: [...waiting.values()],
+    definitions: usedDefinitions({ ...world, policies, guardrails }),
+    gone: restored,
     lastValidVersions: toLastValid([
       ...[...tiers, ...groups, ...policies, ...guardrails],
       ...[...gateways, ...egressPolicies],

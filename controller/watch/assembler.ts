@@ -3,6 +3,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { type Assembled, type AssembleInput, assemble, compareProblems } from './assemble.ts';
 import type { FileContent } from './content.ts';
+import { NO_DEFINITIONS } from './last-definitions.ts';
 import type { LastValidVersion } from './last-valid-versions.ts';
 import { compareObjects, type Placed } from './merge.ts';
 import { toLoadProblems } from './settle.ts';
@@ -111,6 +112,8 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
     problems: [...others, ...own].sort(compareProblems),
     lastValidVersions: now,
     waiting: [],
+    definitions: NO_DEFINITIONS,
+    gone: NOTHING,
   };
 }
 

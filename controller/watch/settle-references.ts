@@ -10,6 +10,7 @@ import {
   referencesOf,
   tierIdentity,
 } from '../../apis/validate/references.ts';
+import { olderVersions } from '../rollout/settings.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { type InForce, type ObjectInForce, objectsOf, toLoadProblems } from './settle.ts';
 import type { LoadProblem, WaitingObject } from './source.ts';
@@ -26,6 +27,8 @@ export interface World {
   readonly invalid: Set<string>;
   /** Objects of files that wait for one that they name, by identity. */
   readonly waiting: Map<string, WaitingObject>;
+  /** Identities of groups and tiers that are in force for last valid versions alone. */
+  readonly restored: Set<string>;
   readonly problems: LoadProblem[];
 }
 
@@ -40,23 +43,60 @@ type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy | Guardrail>;
  */
 export function settleReferences(world: World): void {
   const lost = new Set<string>();
+  const asked = new Set<string>();
   for (;;) {
     const failed = check(world);
-    if (failed.length === 0) return;
+    if (failed.length === 0) {
+      if (restoreForOlder(world, lost, asked)) continue;
+      return;
+    }
     const inFiles = failed.filter(({ object }) => inForceEntryOf(world, object)?.placed !== null);
     if (inFiles.length > 0) giveUp(world, inFiles, lost);
     else restoreOrDrop(world, failed, lost);
   }
 }
 
+/**
+ * Nodes may have an older version of a policy in a rollout: what that names and what is gone is
+ * restored for it. Returns true if something was; asks once for each name.
+ */
+function restoreForOlder(world: World, lost: ReadonlySet<string>, asked: Set<string>): boolean {
+  const older = objectsOf<ClusterNetworkPolicy>(world.policies).flatMap(olderVersions);
+  const missing = checkPolicyReferences(older, namedIn(world)).filter(({ object, problem }) => {
+    const key = `${identityOf(object)} ${object.generation} ${formatPath(problem.path)}`;
+    return problem.isMissing === true && !asked.has(key) && asked.add(key);
+  });
+  return missing.map((one) => restore(world, one.object, [one], lost)).includes(true);
+}
+
 /** Groups first: a policy may be invalid only because of them. */
 function check(world: World): readonly Failed[] {
   const { policies, guardrails } = world;
-  const named = namedIn(world);
-  const failed = checkGroups(named.groups, named);
+  const last = namedIn(world);
+  const now = thereIn(world, last);
+  const isPlaced = ({ object }: Failed): boolean => inForceEntryOf(world, object)?.placed !== null;
+  /** Objects of files name those that are there, last valid versions those that they had. */
+  const checkAll = (of: (named: Named) => readonly Failed[]): readonly Failed[] =>
+    now === last ? of(last) : [...of(now).filter(isPlaced), ...of(last).filter((one) => !isPlaced(one))];
+  const failed = checkAll((named) => checkGroups(named.groups, named));
   if (failed.length > 0) return failed;
   const naming = [...objectsOf<ClusterNetworkPolicy>(policies), ...objectsOf<Guardrail>(guardrails)];
-  return checkPolicyReferences(naming, named);
+  return checkAll((named) => checkPolicyReferences(naming, named));
+}
+
+/** Without `restored`, and without groups that wait for such a child. */
+function thereIn({ restored, groups: inForce }: World, named: Named): Named {
+  if (restored.size === 0) return named;
+  const isRestored = (object: Tier | ClusterGroup): boolean => restored.has(identityOf(object));
+  const lookup = groupLookup(named.groups, named.invalid);
+  const waits = (group: ClusterGroup): boolean => {
+    if (inForce.get(identityOf(group))?.placed !== null) return false;
+    const children = (group.spec.childGroups ?? []).map((child) => lookup(group.apiGroup, child));
+    return children.some((child) => child !== undefined && isRestored(child));
+  };
+  const tiers = named.tiers.filter((tier) => !isRestored(tier));
+  const groups = named.groups.filter((group) => !isRestored(group) && !waits(group));
+  return { ...named, tiers, groups };
 }
 
 /** What the objects in force can name. */
@@ -158,12 +198,15 @@ function restoreOne(
 }
 
 function restoreTier(world: World, apiGroup: ApiGroup, wanted: string): boolean {
-  const { tiers, lastValidVersions: versions, invalid } = world;
+  const { tiers, lastValidVersions: versions, invalid, restored } = world;
   // A new, invalid Tier of the policy's own API group hides the one that the policy was valid with.
   invalid.delete(tierIdentity(apiGroup, wanted));
   if (objectsOf<Tier>(tiers).some(({ name }) => name === wanted)) return true;
   const last = [...versions].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
-  for (const [identity, item] of last) tiers.set(identity, { ...item, placed: null });
+  for (const [identity, item] of last) {
+    tiers.set(identity, { ...item, placed: null });
+    restored.add(identity);
+  }
   return last.length > 0;
 }
 
@@ -201,7 +244,7 @@ function restoreGroup(
     const problem = { severity: 'error', path: [], message } as const;
     if (place) problems.push(...toLoadProblems(now, [{ problem }], place));
     groups.delete(identityOf(now));
-  }
+  } else world.restored.add(identityOf(last));
   groups.set(identityOf(last), { ...item, placed: null });
   return true;
 }

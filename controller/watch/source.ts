@@ -1,3 +1,4 @@
+import type { Definition, LastDefinition } from '../../apis/last-definition.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -26,6 +27,27 @@ export interface LoadProblem extends Problem {
 /** An object that is valid, and not in force before one that it names is created. */
 export type WaitingObject = ClusterGroup | ClusterNetworkPolicy | Guardrail;
 
+/** A policy or Guardrail, and the last definitions that are its own. */
+export interface DefinitionUser
+  extends Pick<ClusterNetworkPolicy | Guardrail, 'kind' | 'apiGroup' | 'name' | 'uid' | 'generation'> {
+  /** Those that it is in force with. */
+  readonly uses: readonly Definition[];
+  /** Those in its status. */
+  readonly stored: readonly LastDefinition[];
+}
+
+/** Tiers and ClusterGroups that are in force as they were defined last. */
+export interface LastDefinitions {
+  /** Those that use any, or have any in their status, in no order. */
+  readonly users: readonly DefinitionUser[];
+  /** Identities of the objects that do not exist and are in force. */
+  readonly gone: ReadonlySet<string>;
+  /** Of the uids in keys of `users`, those of objects that exist. */
+  readonly live: ReadonlySet<string>;
+  /** Identities of policies in force in a version that neither the API nor their status has. */
+  readonly unsaved: ReadonlySet<string>;
+}
+
 export interface Snapshot extends Loaded {
   /**
    * False while something that must be read at start can't be: `objects` is incomplete then, and
@@ -34,6 +56,8 @@ export interface Snapshot extends Loaded {
   readonly complete: boolean;
   /** In a cluster: in no order; a last valid version may be in force instead. */
   readonly waiting?: readonly WaitingObject[];
+  /** In a cluster; the same object while nothing of it changes. */
+  readonly definitions?: LastDefinitions;
 }
 
 /** A source of Kubernetes objects: files, or the API of a cluster. */

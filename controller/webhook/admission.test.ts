@@ -170,7 +170,9 @@ describe('admit', () => {
     );
     assert.equal(refusal, null);
     assert.match(warnings.join('\n'), /has just started/);
-    assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).rejection, null);
+    // What uses it is not known.
+    const { rejection } = remove(raw('Tier', 'mine', { priority: 20 }), world);
+    assert.deepEqual([rejection?.reason, rejection?.isTransient], ['ServiceUnavailable', true]);
   });
 
   it('writes the default tier and generated names, as compile uses them', () => {
@@ -214,7 +216,7 @@ describe('admit', () => {
     assert.equal(update(low, described, world).rejection, null);
   });
 
-  it('rejects the deletion of an object in use, and names its users', () => {
+  it('admits the deletion of an object in use once its users have its definition', () => {
     const tier = raw('Tier', 'mine', { priority: 20 });
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
@@ -224,20 +226,28 @@ describe('admit', () => {
       appliedTo: [{ group: 'parent' }],
     });
     const world = worldOf([tier, nodes, parent, user]);
-    for (const object of [tier, nodes, parent]) {
-      const { rejection: refusal } = remove(object, world);
-      assert.equal(refusal?.reason, 'Conflict');
-      assert.equal(refusal.isTransient, true);
-      assert.match(refusal.message, /is in use\n/);
-    }
-    assert.match(
-      remove(tier, world).rejection?.message ?? '',
-      /^Tier\/mine: is in use\nClusterNetworkPolicy\/user: spec\.tier: /,
-    );
-    assert.match(
-      remove(nodes, world).rejection?.message ?? '',
-      /ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/,
-    );
+    const kept = (object: object, of = world) => {
+      const { rejection, change, warnings, deletion } = remove(object, of);
+      // Nothing in force changes: there is nothing to ask of Guardrails.
+      assert.deepEqual([rejection, change], [null, undefined]);
+      assert.match(warnings[0] ?? '', /goes on with its last definition/);
+      const { objects = [], users = [] } = deletion ?? {};
+      return users.map(({ name, generation, uses }) => [
+        ...[name, generation],
+        ...uses.map((index) => objects[index]?.name),
+      ]);
+    };
+    assert.deepEqual(kept(tier), [['user', 0, 'mine']]);
+    assert.deepEqual(kept(parent), [['user', 0, 'parent']]);
+    // The parent waits for its child then, so it is kept too.
+    assert.deepEqual(kept(nodes), [['user', 0, 'nodes', 'parent']]);
+    const { warnings: said } = remove(nodes, world);
+    assert.match(said[1] ?? '', /^in use: ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/);
+    const also = policy('also', { tier: 'nodes', appliedTo: [{ group: 'nodes' }] });
+    assert.deepEqual(kept(nodes, worldOf([tier, nodes, parent, user, also])), [
+      ['user', 0, 'nodes', 'parent'],
+      ['also', 0, 'nodes'],
+    ]);
     assert.equal(remove(user, world).rejection, null);
     // Nothing in force needs the child of a group that nothing uses: that waits, and says so.
     const unused = remove(nodes, worldOf([nodes, parent]));
@@ -248,6 +258,43 @@ describe('admit', () => {
     // A Tier of the other API group replaces it.
     const antrea = { ...tier, apiVersion: 'crd.antrea.io/v1beta1' };
     assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).rejection, null);
+  });
+
+  it('takes what was deleted for missing, for all but those that are in force with it', () => {
+    const office = raw('ClusterGroup', 'office', { ipBlocks: [{ cidr: '192.0.2.0/24' }] });
+    const all = raw('ClusterGroup', 'all', { childGroups: ['office'] });
+    const late = raw('Tier', 'late', { priority: 20 });
+    const from = (group: string): object => ({ ingress: [{ action: 'Drop', from: [{ group }] }] });
+    const user = policy('user', { tier: 'late', ...from('all') });
+    const gone = new Set(['office', 'all'].map((name) => `ClusterGroup|nodewall.io||${name}`));
+    const world = worldOf([office, all, late, user], { gone: new Set([...gone, 'Tier|nodewall.io||late']) });
+    for (const one of [
+      policy('p', from('office')),
+      policy('p', from('all')),
+      policy('p', { tier: 'late' }),
+    ]) {
+      const { rejection, isMissing } = create(one, world);
+      assert.deepEqual([rejection, isMissing], [null, true]);
+    }
+    // The user itself, with another name and with the same.
+    assert.equal(update(user, policy('user', {}), world).isMissing, undefined);
+    assert.equal(
+      update(user, { ...user, spec: { ...(user.spec as object), priority: 11 } }, world).isMissing,
+      true,
+    );
+    // Again in any order: the parent waits, and its last definition stays.
+    assert.deepEqual([create(all, world).rejection, create(all, world).isMissing], [null, true]);
+    assert.equal(create(office, world).isMissing, undefined);
+    // It must still do for what is in force with it; another Tier may not have its priority.
+    assert.match(
+      create(raw('ClusterGroup', 'all', { nodeSelector: {} }), world).rejection?.message ?? 'allowed',
+      /^allowed$/,
+    );
+    assert.match(
+      create(raw('Tier', 'other', { priority: 20 }), world).rejection?.message ?? '',
+      /20 is also the priority of Tier late/,
+    );
+    assert.equal(create(raw('Tier', 'late', { priority: 30 }), world).rejection, null);
   });
 
   it('keeps what a version names that nodes have in a rollout, and says that groups are not staged', () => {
@@ -273,13 +320,22 @@ describe('admit', () => {
       },
     };
     const objects = { ...(world.objects ?? assert.fail()), policies: [staged] };
-    const removal = (object: object) => remove(object, { ...world, objects }).rejection;
+    const removal = (object: object) => remove(object, { ...world, objects });
     assert.match(
-      removal(of2)?.message ?? '',
+      removal(of2).warnings[1] ?? '',
       /there is no ClusterGroup .*\(in generation 2, which nodes still have\)$/,
     );
-    assert.match(removal(of4)?.message ?? '', /there is no ClusterGroup/);
-    assert.equal(removal(of3), null);
+    assert.match(removal(of4).warnings[1] ?? '', /there is no ClusterGroup/);
+    assert.deepEqual(removal(of3).warnings, []);
+    for (const [object, count] of [
+      [of2, 1],
+      [of3, 0],
+      [of4, 1],
+    ] as const)
+      assert.deepEqual(
+        removal(object).deletion?.users.map(({ uid, generation }) => [uid, generation]),
+        Array(count).fill(['u', 4]),
+      );
     for (const [before, isWarned] of [
       [of2, true],
       [of3, false],

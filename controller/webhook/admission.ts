@@ -2,11 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
 import {
+  type ClusterGroup,
   type ClusterNetworkPolicy,
   type ClusterObject,
   type ClusterObjects,
   type Guardrail,
   NO_OBJECTS,
+  type Tier,
 } from '../../apis/objects.ts';
 import { LONGEST_SPEC } from '../../apis/policy-status.ts';
 import { openApiSchema } from '../../apis/schema/crd.ts';
@@ -20,13 +22,8 @@ import { checkPolicyReferences, checkServiceReferences } from '../../apis/valida
 import { untilThen } from '../../apis/validate/unknown.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
-import {
-  type Consequences,
-  consequences,
-  namers,
-  type RelatedObject,
-  type RelatedProblem,
-} from './dependants.ts';
+import { deletionOf } from './deletion.ts';
+import { type Consequences, consequences, type RelatedObject, type RelatedProblem } from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
 import { hiddenPodWarnings } from './hidden-pods.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
@@ -48,6 +45,11 @@ export interface AdmissionWorld {
   readonly objects: AdmissionObjects | null;
   /** Identities of the groups that wait for a child group; absent: none. */
   readonly waiting?: ReadonlySet<string>;
+  /**
+   * Identities of Tiers and ClusterGroups among `objects` that were deleted, and are in force for
+   * those that used them then; absent: none.
+   */
+  readonly gone?: ReadonlySet<string>;
   /** The agents' failsafe lists, with an entry for each known port of the API server. */
   readonly failsafe: Config['failsafe'];
   /** Whether the agents learn names from the answers of any DNS server. */
@@ -107,8 +109,9 @@ export function admit(
   const { own, others } = effectsOf(identity, valid, world);
   const missing = own.filter(({ problem }) => problem.isMissing);
   if (missing.length > 0 && !fitsStatus(identity, world)) return refuse(shown(own, MOST_OWN), true);
-  // A group that waits is not there for those that use its version in force.
-  const left = missing.length === 0 ? others : effectsOf(identity, null, world).others;
+  // A group that waits is not there for those that use its version in force, unless they keep that.
+  const isKept = world.gone?.has(identity) === true;
+  const left = missing.length === 0 || isKept ? others : effectsOf(identity, null, world).others;
   if (own.length > missing.length || (missing.length > 0 && left.length > 0))
     return refuse(shown(own, MOST_OWN), true);
   if (left.length > 0) {
@@ -142,7 +145,8 @@ function admitGuardrail(
   world: AdmissionWorld,
 ): Admission {
   const { objects, interfaceGroups, waiting = NOTHING } = world;
-  const named = { ...(objects ?? NO_OBJECTS), interfaceGroups, waiting, invalid: waiting };
+  const there = objects === null ? NO_OBJECTS : thatExist(objects, world);
+  const named = { ...there, interfaceGroups, waiting, invalid: waiting };
   const unknown = objects === null ? [] : checkPolicyReferences([guardrail], named);
   const missing = unknown.filter(({ problem }) => problem.isMissing);
   // Its version in force would be lost with the last controller that has it.
@@ -212,7 +216,21 @@ const NONE: Consequences = { own: [], others: [] };
 
 function effectsOf(identity: string, next: RelatedObject | null, world: AdmissionWorld): Consequences {
   const { objects, interfaceGroups, waiting = NOTHING } = world;
-  return objects === null ? NONE : consequences(objects, identity, next, { interfaceGroups, waiting });
+  if (objects === null) return NONE;
+  const named = { interfaceGroups, waiting };
+  const effects = consequences(objects, identity, next, named);
+  const there = thatExist(objects, world);
+  // No other object may take the priority of a deleted Tier that is in force.
+  if (there === objects || next === null || next.kind === 'Tier') return effects;
+  return { own: consequences(there, identity, next, named).own, others: effects.others };
+}
+
+/** Without what was deleted, and groups that wait for it: their users of then alone have them. */
+function thatExist(objects: AdmissionObjects, { gone = NOTHING, waiting = NOTHING }: AdmissionWorld) {
+  if (gone.size === 0) return objects;
+  const exists = (one: Tier | ClusterGroup): boolean =>
+    !gone.has(identityOf(one)) && !waiting.has(identityOf(one));
+  return { ...objects, tiers: objects.tiers.filter(exists), groups: objects.groups.filter(exists) };
 }
 
 const NOTHING: ReadonlySet<string> = new Set();
@@ -231,7 +249,10 @@ function waitingAdmission(problems: readonly ObjectProblem[], missing: readonly 
   return { ...ALLOWED, isMissing: true, warnings: [...problems.map(toWarning), ...warnings] };
 }
 
-/** Objects that valid policies need can't be deleted; a dry run may be one of all of them. */
+/**
+ * What uses a Tier or ClusterGroup goes on with its last definition, which its status must have
+ * before the object goes. So nothing in force changes, and no Guardrail is asked.
+ */
 function admitDeletion(
   { oldObject, isDryRun }: AdmissionRequest,
   world: AdmissionWorld,
@@ -241,21 +262,18 @@ function admitDeletion(
   if (!isOurs(raw)) return ALLOWED;
   if (EGRESS_KINDS.includes(String(raw.kind))) return egress.deletion(claimedIdentity(raw).identity, world);
   const { identity, kind, name } = claimedIdentity(raw);
-  if (kind === 'ClusterNetworkPolicy') return { ...ALLOWED, change: { kind, identity, next: null } };
+  const change = { kind, identity, next: null } as const;
+  if (kind === 'ClusterNetworkPolicy') return { ...ALLOWED, change: { ...change, kind } };
   if (kind !== 'ClusterGroup' && kind !== 'Tier') return ALLOWED;
-  const effects = effectsOf(identity, null, world);
-  // A group that has it as a child, and that nothing uses, waits then as if it came first.
-  const isUsed = world.objects !== null && namers(world.objects, identity).length > 0;
-  if (effects.others.length === 0 || !isUsed) {
-    const warnings = shown(effects.others, MOST_OTHERS);
-    return { ...ALLOWED, warnings, change: { kind, identity, next: null } };
-  }
-  if (isDryRun) {
-    const users = shown(effects.others, MOST_OTHERS).map((line) => `in use: ${line}`);
-    return { ...ALLOWED, warnings: [DELETE_USERS_FIRST, ...users] };
-  }
-  const message = [`${kind}/${name}: is in use`, ...shown(effects.others, MOST_OTHERS)].join('\n');
-  return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
+  if (world.objects === null) return refuse([`${kind}/${name}: ${NOT_READ}`], true, 'ServiceUnavailable');
+  const { others } = effectsOf(identity, null, world);
+  const uid = String(asFields(raw.metadata)?.uid ?? '');
+  const deletion = deletionOf({ identity, kind, name, uid }, world.objects, others);
+  const lines = shown(others, MOST_OTHERS);
+  if (deletion.users.length === 0)
+    return { ...ALLOWED, warnings: lines, change: { ...change, kind }, ...(isDryRun ? {} : { deletion }) };
+  const warnings = [STAYS, ...lines.map((line) => `in use: ${line}`)];
+  return isDryRun ? { ...ALLOWED, warnings } : { ...ALLOWED, warnings, deletion };
 }
 
 function warningsOf(object: RelatedObject, world: AdmissionWorld): string[] {
@@ -288,8 +306,10 @@ function policyWarnings(
   ];
 }
 
-const DELETE_USERS_FIRST =
-  "is in use; a dry run passes, but it can't be deleted before what uses it is deleted or changed";
+const STAYS =
+  'is in use; what uses it goes on with its last definition until it is created again, or another is named';
+const NOT_READ =
+  'the controller is still reading the cluster, and does not know what uses it; try again in a moment';
 
 const GATE_OFF = 'feature gate EgressGateway is off: nothing is steered, and nothing checks this object';
 

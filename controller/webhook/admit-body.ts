@@ -1,6 +1,7 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
+import type { Deletion } from '../status/definition-keeper.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import type { EgressAdmission } from './egress-admission.ts';
 import { formatReview, parseReview, type UseQuestion } from './review.ts';
@@ -19,6 +20,8 @@ export interface BodyAdmission {
   readonly use: (UseQuestion & { readonly uid: string }) | null;
   /** The text holds only if no Guardrail is broken by this; null: it holds. */
   readonly change: PendingChange | null;
+  /** The text holds only once those that use it have its definition; null: it holds. */
+  readonly deletion: (Deletion & { readonly request: string }) | null;
 }
 
 /** A change, and what the answer has so far. */
@@ -49,14 +52,15 @@ export function admitBody(
   const { uid, user } = review;
   const pending = { uid, user: user?.username ?? '', warnings: admission.warnings };
   const change = admission.change === undefined ? null : { ...admission.change, ...pending };
+  const deletion = admission.deletion === undefined ? null : { ...admission.deletion, request: uid };
   const text = JSON.stringify(formatReview(review, admission));
   const isMissing = admission.isMissing === true;
   const isTransient = isMissing || admission.rejection?.isTransient === true;
   const names = isTransient ? namesIn(asFields(review.object)) : null;
   // No object will ever have a name as long as that.
   if (names === null || names.some(({ name }) => name.length > LONGEST_NAME))
-    return { text, isTransient: false, isMissing, names: [], use, change };
-  return { text, isTransient, isMissing, names, use, change };
+    return { text, isTransient: false, isMissing, names: [], use, change, deletion };
+  return { text, isTransient, isMissing, names, use, change, deletion };
 }
 
 /** One more than `MOST_NAMES` at the most, each once. */

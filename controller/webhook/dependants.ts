@@ -10,6 +10,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
+import { olderVersions } from '../rollout/settings.ts';
 
 /** The kinds of objects that refer to each other. */
 export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> &
@@ -83,15 +84,6 @@ export function namers({ policies, groups, guardrails = [] }: Related, identity:
   return [...policies, ...policies.flatMap(olderVersions), ...guardrails].filter((object) =>
     referencesOf(object).some((reference) => 'name' in reference && names.has(reference.name)),
   );
-}
-
-/** What nodes have of a policy in a rollout besides its present version. */
-function olderVersions(policy: ClusterNetworkPolicy): readonly ClusterNetworkPolicy[] {
-  const { decision, versions = [] } = policy.rollout ?? {};
-  const { from, to } = decision?.policies.find(({ uid }) => uid === policy.uid) ?? {};
-  return versions
-    .filter(({ generation }) => generation !== policy.generation && [from, to].includes(generation))
-    .map((version) => ({ ...policy, ...version }));
 }
 
 function problemsOf(

@@ -57,9 +57,14 @@ export function latestWorld({ request, isCurrent }: LatestOptions) {
 function withoutWaiting(world: AdmissionWorld, objects: World): AdmissionWorld {
   const found = checkGroups(objects.groups, { invalid: world.waiting ?? new Set() });
   const waiting = new Set(found.flatMap(({ object, problem }) => (problem.isMissing ? [object] : [])));
-  if (waiting.size === 0) return { ...world, objects };
+  // What was read exists, and what was not found is not among the objects any more.
+  const known = new Set<Named>([...(world.objects?.tiers ?? []), ...(world.objects?.groups ?? [])]);
+  const unread = [...objects.tiers, ...objects.groups].filter((one) => known.has(one)).map(identityOf);
+  const gone = new Set(unread.filter((identity) => world.gone?.has(identity)));
+  if (waiting.size === 0) return { ...world, objects, gone };
   return {
     ...world,
+    gone,
     objects: { ...objects, groups: objects.groups.filter((group) => !waiting.has(group)) },
     waiting: new Set([...(world.waiting ?? []), ...Array.from(waiting, identityOf)]),
   };

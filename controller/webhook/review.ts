@@ -1,5 +1,6 @@
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
+import type { Deletion } from '../status/definition-keeper.ts';
 
 /** The fields of an AdmissionReview's request (admission.k8s.io/v1) that are used here. */
 export interface AdmissionRequest {
@@ -53,6 +54,8 @@ export interface Admission {
   readonly change?: ObjectChange;
   /** A warning says that an object does not exist which this one names. */
   readonly isMissing?: true;
+  /** The Tier or ClusterGroup may go only once those that use it have its definition. */
+  readonly deletion?: Deletion;
 }
 
 const CODES = { Invalid: 422, Conflict: 409, Forbidden: 403, ServiceUnavailable: 503 } as const;

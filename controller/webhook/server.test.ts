@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { plainStep } from '../../test/fake/plain-steps.ts';
 import type { AdmissionWorld } from './admission.ts';
@@ -57,6 +57,9 @@ describe('webhookHandler', () => {
       world: () => options.world(),
       changed: (milliseconds) => options.changed(milliseconds),
       latest: (...asked) => options.latest(...asked),
+      get deletions() {
+        return options.deletions;
+      },
       onFailure: (error) => options.onFailure(error),
     });
     server = createServer(handler).listen(0, '127.0.0.1');
@@ -235,6 +238,56 @@ describe('webhookHandler', () => {
     };
     assert.deepEqual(await post('/validate', reviewOf({})), { status: 500, body: 'internal error\n' });
     assert.deepEqual(failures, ['secret']);
+  });
+
+  it('allows a deletion of what is in use once its last definition is kept, by all events so far', async () => {
+    const spec = { priority: 20 };
+    const oldObject = {
+      apiVersion: 'nodewall.io/v1alpha1',
+      kind: 'Tier',
+      metadata: { name: 't', uid: 'u' },
+      spec,
+    };
+    const deletion = (isDryRun = false): string =>
+      JSON.stringify({
+        ...{ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' },
+        request: { uid: 'u', operation: 'DELETE', object: null, oldObject, dryRun: isDryRun },
+      });
+    const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 't', priority: 20 };
+    const user: ClusterNetworkPolicy = {
+      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: 'v', generation: 1 },
+      spec: { priority: 1, tier: 't', appliedTo: [{ nodeSelector: {} }] },
+    };
+    const world = { ...WORLD, objects: { ...NO_OBJECTS, tiers: [tier], policies: [user] } };
+    let isFresh = true;
+    let reason: string | null = null;
+    const kept: string[] = [];
+    options = {
+      ...options,
+      world: () => world,
+      deletions: {
+        fresh: async () => isFresh,
+        async keep({ name, users }) {
+          kept.push(`${name} for ${users.map((one) => one.name).join()}`);
+          return reason;
+        },
+      },
+    };
+    const answerTo = async (body: string): Promise<{ allowed: boolean; status?: { message: string } }> =>
+      JSON.parse((await post('/validate', body)).body).response;
+    assert.equal((await answerTo(deletion())).allowed, true);
+    assert.deepEqual(kept.splice(0), ['t for p']);
+    assert.equal((await answerTo(deletion(true))).allowed, true);
+    assert.deepEqual(kept, []);
+    reason = 'has no room';
+    assert.equal((await answerTo(deletion())).status?.message, 'Tier/t: has no room');
+    isFresh = false;
+    kept.length = 0;
+    assert.match((await answerTo(deletion())).status?.message ?? '', /does not know what uses it/);
+    assert.deepEqual(kept, []);
+    const { deletions: _, ...without } = options;
+    options = without;
+    assert.equal((await answerTo(deletion())).status?.message, 'Tier/t: is in use');
   });
 });
 

@@ -7,15 +7,26 @@ import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Impact } from '../impact/impact.ts';
 import { type Asker, ImpactOverrunError } from '../impact/impact-process.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
+import type { Deletion } from '../status/definition-keeper.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';
 import type { BodyAdmission, PendingChange } from './admit-body.ts';
 import { BodyRoom } from './body-room.ts';
 import { impactAdmission } from './impact-admission.ts';
 import type { latestWorld } from './latest.ts';
-import { ALLOWED } from './refusal.ts';
+import { ALLOWED, refuse as refuseChange } from './refusal.ts';
 import { formatReview } from './review.ts';
 import type { MayUse } from './use-right.ts';
+
+export interface Deletions {
+  /**
+   * Resolves when the world is that of all events so far; false: events may be missing, since a
+   * watch is broken.
+   */
+  fresh(): Promise<boolean>;
+  /** As DefinitionKeeper does. */
+  keep(deletion: Deletion): Promise<string | null>;
+}
 
 export interface WebhookOptions {
   /** The step of a request for this path; null: it is not from the API server. See WebhookPaths. */
@@ -35,6 +46,8 @@ export interface WebhookOptions {
    * `world` is as good. See latestWorld.
    */
   readonly latest: ReturnType<typeof latestWorld>;
+  /** Absent: what is in use can't be deleted. */
+  readonly deletions?: Deletions | undefined;
   /**
    * What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked.
    */
@@ -142,13 +155,11 @@ async function answer(
     if (body === undefined || response.headersSent) return;
     if (body === null) return refuseLong(response);
     const asked = { body, step, source, isWanted: () => !response.destroyed && !response.headersSent };
-    const admission = await decide(asked, options);
+    const decided = await decide(asked, options);
+    const admission = decided?.deletion == null ? decided : await decideDeletion(asked, options);
     if (response.headersSent) return;
     if (admission === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
-    const text =
-      admission.change === null
-        ? await withRight(admission, source, options)
-        : await withImpact(admission.change, source, options);
+    const text = await finish(admission, source, options);
     if (response.headersSent) return;
     response.writeHead(200, { 'content-type': 'application/json' }).end(text);
   } catch (error) {
@@ -159,18 +170,38 @@ async function answer(
   }
 }
 
+/** The answer, once all that it holds for is asked and done. */
+async function finish(admission: BodyAdmission, source: string, options: WebhookOptions): Promise<string> {
+  const { change, deletion } = admission;
+  const text =
+    change === null ? await withRight(admission, source, options) : await withImpact(change, source, options);
+  if (deletion === null || deletion.users.length === 0) return text;
+  const { request: uid, kind, name } = deletion;
+  const why = options.deletions === undefined ? 'is in use' : await options.deletions.keep(deletion);
+  if (why === null) return text;
+  return JSON.stringify(formatReview({ uid }, refuseChange([`${kind}/${name}: ${why}`], true, 'Conflict')));
+}
+
 /** The answer with what the change would do, or its refusal. */
 async function withImpact(
   pending: PendingChange,
   source: string,
-  { impact, world, onFailure }: WebhookOptions,
+  { impact, world, deletions, onFailure }: WebhookOptions,
 ): Promise<string> {
   const { uid, user, warnings, ...change } = pending;
-  const found = await impact?.(change, { source, user }).catch((error: unknown) => {
-    if (!(error instanceof ImpactOverrunError))
-      onFailure(error instanceof Error ? error : new Error(String(error)));
-    return null;
-  });
+  const evaluate = async (): Promise<Impact | null | undefined> =>
+    await impact?.(change, { source, user }).catch((error: unknown) => {
+      if (!(error instanceof ImpactOverrunError))
+        onFailure(error instanceof Error ? error : new Error(String(error)));
+      return null;
+    });
+  let found = await evaluate();
+  if (found?.broken != null && deletions !== undefined) {
+    // The same command may have deleted the Guardrail just before.
+    await deletions.fresh();
+    const { guardrail } = found.broken;
+    if (world().objects?.guardrails.every(({ name }) => name !== guardrail)) found = await evaluate();
+  }
   const hasGuardrails = (world().objects?.guardrails.length ?? 0) > 0;
   const admission =
     found === undefined
@@ -219,6 +250,21 @@ async function decide(
     if (left <= 0) return last;
     await changed(left);
     if (world().objects === seen.objects) return last;
+  }
+}
+
+/** A deletion is admitted by all that is known, and refused where that may not be all. */
+async function decideDeletion(
+  asked: Omit<BodyRequest, 'world'>,
+  { world, changed, deletions, admit }: WebhookOptions,
+): Promise<BodyAdmission | null> {
+  const until = performance.now() + LONGEST_WAIT;
+  for (;;) {
+    const isFresh = deletions === undefined || (await deletions.fresh());
+    const left = until - performance.now();
+    if (isFresh || left <= 0)
+      return await admit({ ...asked, world: isFresh ? world() : { ...world(), objects: null } });
+    await changed(Math.min(left, LONGEST_WAIT / 10));
   }
 }
 

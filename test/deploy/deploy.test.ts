@@ -150,7 +150,7 @@ describe('deploy', () => {
       API_SERVICE_TARGET,
       ...base.flatMap(({ webhooks = [] }) => webhooks.map(({ clientConfig }) => clientConfig.service)),
     ];
-    assert.equal(called.length, 4);
+    assert.equal(called.length, 5);
     for (const call of called) {
       assert.deepEqual([call?.name, call?.namespace], ['nodewall-controller', 'nodewall-system']);
       assert.ok(ports.some(({ port }) => port === call?.port));

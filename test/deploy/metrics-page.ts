@@ -53,6 +53,7 @@ function ofController(): Documented[] {
     certificateExpires: () => null,
     rollouts: () => new Map(),
     guardrails: () => ({ all: 0, broken: 0 }),
+    lastDefinitions: () => 0,
     unsetGateNodes: () => 0,
     leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),
   });

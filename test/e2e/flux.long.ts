@@ -89,21 +89,21 @@ describe('Flux applies and prunes folders, on a real API server', function () {
         again.every((line) => line.endsWith(' unchanged')),
         again.join('\n'),
       );
-      // Tiers after policies, as docs/gitops.md says: Flux alone would begin with them.
-      await flux(
-        'prune',
-        names.filter((name) => name !== 'tier'),
-      );
-      assert.equal((await flux('prune', ['tier'])).length, 1);
+      assert.equal((await flux('prune', names)).length, ALL.length);
+      assert.equal((await bed.cluster.kubectl(['get', 'ngr,ncnp,ncg,ntier', '-o', 'name'])).stdout, '');
     });
 
-  it('refuses to prune a tier before its policies, and does it the next time', async () => {
+  it('prunes what is in use before what uses it', async () => {
     await flux('apply', ALL);
     await untilNothingWaits(['by-tier', 'by-group']);
-    await assert.rejects(flux('prune', ALL), /Tier\/late: is in use/);
-    const { stdout } = await bed.cluster.kubectl(['get', 'ncnp', '-o', 'name']);
-    assert.equal(stdout, '');
+    await flux('prune', ['tier', 'child', 'parent']);
+    await until('both policies go on with what was deleted', async () => {
+      const { items } = await bed.cluster.get<{ items: { status?: PolicyStatus }[] }>('ncnp');
+      return items.every(({ status }) => status?.conditions.some(({ type }) => type === 'ReferencesExist'));
+    });
+    await flux('apply', ALL);
+    await untilNothingWaits(['by-tier', 'by-group']);
     await flux('prune', ALL);
-    assert.equal((await bed.cluster.kubectl(['get', 'ntier,ncg', '-o', 'name'])).stdout, '');
+    assert.equal((await bed.cluster.kubectl(['get', 'ngr,ncnp,ncg,ntier', '-o', 'name'])).stdout, '');
   });
 });

@@ -75,6 +75,14 @@ export function describeWebhook(begun: () => TestCluster): void {
           world: () => world,
           changed: see,
           latest: latestWorld({ request: api.request, isCurrent: () => true }),
+          deletions: {
+            async fresh() {
+              await see();
+              return true;
+            },
+            // What a controller writes then is in deletions.test.ts.
+            keep: async ({ users }) => `is in use by ${users.map(({ name }) => name).join(', ')}`,
+          },
           onFailure: (error) => failures.push(error),
         },
       ).listen(0, '127.0.0.1');
@@ -157,7 +165,7 @@ export function describeWebhook(begun: () => TestCluster): void {
       assert.equal(kept.code, 1);
       assert.match(
         kept.stderr,
-        /^Error from server \(Conflict\): admission webhook "validate\.nodewall\.io" denied the request: Tier\/mine: is in use\nClusterNetworkPolicy\/p: spec\.tier: /,
+        /^Error from server \(Conflict\): admission webhook "validate\.deletions\.nodewall\.io" denied the request: Tier\/mine: is in use by p$/m,
       );
       const { code: gone, stderr: why } = await cluster.kubectl(['delete', 'ncnp/p', 'ntier/mine']);
       assert.equal(gone, 0, why);

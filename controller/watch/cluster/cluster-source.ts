@@ -73,6 +73,8 @@ export interface ClusterSource extends ObjectSource {
    * broken, or was only just restored.
    */
   isCurrent(): boolean;
+  /** Resolves when the snapshot of what was received so far has been delivered. */
+  flush(): Promise<void>;
   /** Proves all watches; the snapshot of what they received has been delivered then. */
   prove(): Promise<void>;
   /**
@@ -155,6 +157,10 @@ class WatchedCluster implements ClusterSource {
   async prove(): Promise<void> {
     await Promise.all(this.#reflectors.map((one) => one.prove()));
     await this.#lookAtAll();
+  }
+
+  async flush(): Promise<void> {
+    if (this.#isPending) await this.#timer.now();
   }
 
   positions(): readonly WatchPosition[] {
@@ -292,7 +298,7 @@ function clusterState({
     },
     snapshot(before) {
       const services = lists.services.array();
-      const { problems: own, waiting, ...settled } = state.settle(services);
+      const { problems: own, waiting, definitions, ...settled } = state.settle(services);
       const objects: ClusterObjects = {
         ...NO_OBJECTS,
         nodes: lists.nodes.array(),
@@ -308,8 +314,10 @@ function clusterState({
         problems = [...own, ...others, ...[...flaws.values()].flat()].sort(compareProblems);
       }
       const same = before !== null && sameLists(objects, before.objects);
-      if (same && problems === before.problems && waiting === before.waiting) return before;
-      return { objects: same ? before.objects : objects, problems, files: 0, complete: true, waiting };
+      const isSaid = definitions === before?.definitions && waiting === before.waiting;
+      if (same && problems === before.problems && isSaid) return before;
+      const all = same ? before.objects : objects;
+      return { objects: all, problems, files: 0, complete: true, waiting, definitions };
     },
   };
 }

@@ -1,4 +1,5 @@
-import type { ClusterNetworkPolicy, NamespacedName } from '../../../apis/objects.ts';
+import { type LastDefinition, readDefinition } from '../../../apis/last-definition.ts';
+import type { ClusterNetworkPolicy, Guardrail, NamespacedName } from '../../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { referencesOf } from '../../../apis/validate/references.ts';
@@ -6,7 +7,7 @@ import { addObject, emptyContent, type FileContent, LIST_NAMES } from '../conten
 import { keepObjects } from '../keep-objects.ts';
 import { sameValue } from '../same-value.ts';
 import type { Narrow } from './object-store.ts';
-import { NODEWALL, type Resource } from './resources.ts';
+import { GUARDRAIL, NODEWALL, type Resource } from './resources.ts';
 import { rolloutReader } from './rollout-status.ts';
 
 /**
@@ -16,19 +17,24 @@ import { rolloutReader } from './rollout-status.ts';
 export interface Document {
   /** The object's uid; a different one means a different object with the same name. */
   readonly uid: string;
+  readonly generation: number;
   readonly content: FileContent;
   /**
-   * Set when this process sees the policy for the first time: the version that its status names as
-   * the one enforced instead.
+   * Set when this process sees the object, or definitions in its status, for the first time: the
+   * version that the status says is in force instead, or with them.
    */
-  readonly lastValid: ClusterNetworkPolicy | null;
+  readonly lastValid: ClusterNetworkPolicy | Guardrail | null;
+  /** Those in the status; the same list while they do not change. */
+  readonly definitions: readonly LastDefinition[];
+  /** The generation of which the status has the spec; null: of none. */
+  readonly saved: number | null;
   /** The Services that it names, as `NAMESPACE/NAME`. */
   readonly services: readonly string[];
 }
 
 export function documenting(resource: Resource, options: ValidateOptions): Narrow<Document> {
   return ({ key, raw, version }, before) => {
-    const { uid } = raw.metadata as { uid?: unknown };
+    const { uid, generation } = raw.metadata as { uid?: unknown; generation?: unknown };
     const fresh = emptyContent(`${resource.name}/${key}`);
     addObject({ content: fresh, options, interned: new Map() }, raw, () => 0);
     const isOurs = NODEWALL.includes(resource);
@@ -36,14 +42,59 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
     const policies = isOurs ? fresh.policies.objects : [];
     for (const [i, policy] of policies.entries()) policies[i] = withRollout(policy);
     const content = withoutEmpty(keepObjects(fresh, before?.content ?? null));
+    const definitions =
+      isOurs || resource === GUARDRAIL ? definitionsIn(raw, options, before?.definitions ?? NONE) : NONE;
+    const isFirst = before === null || definitions !== before.definitions;
     const now = {
       uid: typeof uid === 'string' ? uid : '',
+      generation: typeof generation === 'number' ? generation : 0,
       content,
-      lastValid: before === null && isOurs ? enforcedInPlaceOf(raw, options, withRollout) : null,
+      lastValid: null,
+      definitions,
+      saved: savedIn(raw),
       services: servicesOf(content),
     };
-    return before !== null && isSame(now, before) ? before : now;
+    if (before !== null && isSame(now, before)) return before;
+    const enforced = (): ClusterNetworkPolicy | null =>
+      isOurs ? enforcedInPlaceOf(raw, options, withRollout) : null;
+    return isFirst ? { ...now, lastValid: lastValidOf(now, enforced) } : now;
   };
+}
+
+const NONE: readonly LastDefinition[] = [];
+
+/**
+ * The definitions in a status were written before the objects could go, when one generation was in
+ * force with them: if it is the present one, this is in force. If the present one came with it and
+ * was not recorded any more, it is better than none.
+ */
+function lastValidOf(
+  { definitions, generation, content }: Omit<Document, 'lastValid'>,
+  enforced: () => ClusterNetworkPolicy | null,
+): Document['lastValid'] {
+  const present = content.policies.objects[0] ?? content.guardrails.objects[0] ?? null;
+  if (definitions.length === 0) return enforced();
+  const newest = Math.max(...definitions.map((one) => one.generation));
+  return newest === generation ? present : (enforced() ?? present);
+}
+
+/** The same list as before if they are the same. */
+function definitionsIn(
+  raw: FieldMap,
+  options: ValidateOptions,
+  before: readonly LastDefinition[],
+): readonly LastDefinition[] {
+  const texts = Object.entries(asFields(asFields(raw.status)?.lastDefinitions) ?? {});
+  const isSame =
+    texts.length === before.length &&
+    texts.every(([key, text], i) => before[i]?.key === key && before[i].text === text);
+  if (isSame) return before;
+  return texts.flatMap(([key, text]) => readDefinition(key, text, options) ?? []);
+}
+
+function savedIn(raw: FieldMap): number | null {
+  const { enforcedGeneration: generation, enforcedSpec } = asFields(raw.status) ?? {};
+  return typeof enforcedSpec === 'string' && typeof generation === 'number' ? generation : null;
 }
 
 /**
@@ -69,6 +120,8 @@ function enforcedInPlaceOf(
 
 function isSame(now: Document, before: Document): boolean {
   if (now.uid !== before.uid || now.content.rejected.size !== before.content.rejected.size) return false;
+  if (now.generation !== before.generation || now.saved !== before.saved) return false;
+  if (now.definitions !== before.definitions) return false;
   const { rejected: _, ...said } = now.content;
   const { rejected: __, ...was } = before.content;
   return sameValue(said, was);

@@ -1,12 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { EgressObjects } from '../../../apis/egress/objects.ts';
-import type { ClusterObjects, Service } from '../../../apis/objects.ts';
+import { type Definition, deletionOf } from '../../../apis/last-definition.ts';
+import type { ClusterNetworkPolicy, ClusterObjects, Guardrail, Service } from '../../../apis/objects.ts';
 import { identityOf } from '../../../apis/validate/identity.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { type Assembled, type AssembleInput, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';
 import { type LastValidVersions, NO_LAST_VALID } from '../last-valid-versions.ts';
-import type { LoadProblem, WaitingObject } from '../source.ts';
+import type { DefinitionUser, LastDefinitions, LoadProblem, WaitingObject } from '../source.ts';
 import type { Document } from './document.ts';
 import type { Change } from './object-store.ts';
 
@@ -15,6 +17,7 @@ export interface Settled
   readonly problems: readonly LoadProblem[];
   /** The same array if they are the same objects. */
   readonly waiting: readonly WaitingObject[];
+  readonly definitions: LastDefinitions;
 }
 
 /**
@@ -33,8 +36,11 @@ export class Documents {
    * versions must not be used.
    */
   readonly #replaced = new Set<string>();
+  /** Those with definitions in their status, by the content's `file`. */
+  readonly #defining = new Map<string, Document>();
   /**
-   * Documents seen for the first time that have a last valid version from an earlier controller.
+   * Documents seen for the first time that have a last valid version from an earlier controller, or
+   * definitions seen for the first time.
    */
   readonly #inherited: Document[] = [];
   #lastValid: LastValidVersions = NO_LAST_VALID;
@@ -51,6 +57,7 @@ export class Documents {
     insideNetworks: [],
     problems: [],
     waiting: [],
+    definitions: NO_LAST_DEFINITIONS,
   };
 
   constructor(options: Pick<AssembleInput, 'interfaceGroups' | 'namespaceLimits'>) {
@@ -63,7 +70,10 @@ export class Documents {
     this.#isSettled = false;
     if (now !== null) this.#held.set(now.content.file, now);
     else if (before !== null) this.#held.delete(before.content.file);
-    if (before === null && now?.lastValid != null) this.#inherited.push(now);
+    const file = (now ?? before)?.content.file ?? '';
+    if (now !== null && now.definitions.length > 0) this.#defining.set(file, now);
+    else this.#defining.delete(file);
+    if (now?.lastValid != null) this.#inherited.push(now);
     if (before !== null && before.uid !== now?.uid) this.#replaced.add(before.content.file);
   }
 
@@ -94,8 +104,40 @@ export class Documents {
     });
     this.#lastValid = assembled.lastValidVersions;
     this.#isSettled = true;
-    this.#settled = toSettled(assembled, this.#settled);
+    this.#settled = toSettled(assembled, this.#definitions(assembled), this.#settled);
     return this.#settled;
+  }
+
+  #definitions({ definitions: used, gone: restored, objects, problems }: Assembled): LastDefinitions {
+    const unsaved = problems.some(({ severity }) => severity === 'error')
+      ? objects.policies.filter((policy) => this.#isUnsaved(policy)).map(identityOf)
+      : [];
+    const before = this.#settled.definitions;
+    const isGone = (object: Definition): boolean =>
+      restored.has(identityOf(object)) && !this.#held.has(fileOf(object));
+    const gone = restored.size === 0 ? [] : [...objects.groups, ...objects.tiers].filter(isGone);
+    if (used.size + this.#defining.size + unsaved.length + gone.length === 0) return NO_LAST_DEFINITIONS;
+    const users = [...objects.policies, ...objects.guardrails].flatMap((object): DefinitionUser[] => {
+      const stored = this.#defining.get(fileOf(object))?.definitions ?? [];
+      const uses = used.get(identityOf(object)) ?? [];
+      const { kind, apiGroup, name, uid, generation } = object;
+      return uses.length + stored.length > 0 ? [{ kind, apiGroup, name, uid, generation, uses, stored }] : [];
+    });
+    const uids = new Set(users.flatMap(({ stored }) => stored.map(({ key }) => deletionOf(key))));
+    const live = uids.size === 0 ? [] : [...this.#held.values()].filter(({ uid }) => uids.has(uid));
+    const now = {
+      users,
+      gone: new Set(gone.map(identityOf)),
+      live: new Set(live.map(({ uid }) => uid)),
+      unsaved: new Set(unsaved),
+    };
+    return isDeepStrictEqual(now, before) ? before : now;
+  }
+
+  #isUnsaved(policy: ClusterNetworkPolicy): boolean {
+    const document = this.#held.get(fileOf(policy));
+    if (policy.apiGroup !== 'nodewall.io' || document === undefined) return false;
+    return document.generation !== policy.generation && document.saved !== policy.generation;
   }
 
   #count(document: Document | null, by: 1 | -1): void {
@@ -105,6 +147,25 @@ export class Documents {
       else this.#named.set(name, uses);
     }
   }
+}
+
+const NO_LAST_DEFINITIONS: LastDefinitions = {
+  users: [],
+  gone: new Set(),
+  live: new Set(),
+  unsaved: new Set(),
+};
+
+const PLURALS = {
+  ClusterNetworkPolicy: 'clusternetworkpolicies',
+  Guardrail: 'guardrails',
+  ClusterGroup: 'clustergroups',
+  Tier: 'tiers',
+} as const;
+
+/** As `documenting` names it. */
+function fileOf({ kind, apiGroup, name }: Definition | ClusterNetworkPolicy | Guardrail): string {
+  return `${PLURALS[kind]}.${apiGroup}/${name}`;
 }
 
 const SERVICES = 'services';
@@ -133,16 +194,27 @@ function without(versions: LastValidVersions, files: readonly string[]): LastVal
   return new Map([...versions].filter(([, { file }]) => !removed.has(file)));
 }
 
+/** What is in force already counts more, and of several definitions of an object the newest. */
 function withInherited(versions: LastValidVersions, documents: readonly Document[]): LastValidVersions {
   if (documents.length === 0) return versions;
-  const entries = documents.flatMap(({ content: { file }, lastValid: object }) =>
-    object === null ? [] : [[identityOf(object), { file, object }] as const],
-  );
+  const definitions = documents
+    .flatMap((document) => document.definitions)
+    .sort((a, b) => (a.recorded < b.recorded ? -1 : 1));
+  const entries = [
+    ...documents.flatMap(({ content: { file }, lastValid: object }) =>
+      object === null ? [] : [{ file, object }],
+    ),
+    ...definitions.map(({ object }) => ({ file: fileOf(object), object })),
+  ].map((entry) => [identityOf(entry.object), entry] as const);
   return new Map([...entries, ...versions]);
 }
 
 /** Removes file and line, because an object from the API has neither. */
-function toSettled({ objects, problems, waiting }: Assembled, before: Settled): Settled {
+function toSettled(
+  { objects, problems, waiting }: Assembled,
+  definitions: LastDefinitions,
+  before: Settled,
+): Settled {
   const { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
   const now = problems
     .map((problem): LoadProblem => ({ ...problem, file: '', line: 0 }))
@@ -153,5 +225,6 @@ function toSettled({ objects, problems, waiting }: Assembled, before: Settled): 
     ...lists,
     problems: isSame ? before.problems : now,
     waiting: sameItems(waiting, before.waiting) ? before.waiting : waiting,
+    definitions,
   };
 }

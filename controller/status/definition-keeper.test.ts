@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { definitionKey, type LastDefinition, toDefinitionText } from '../../apis/last-definition.ts';
+import type { ClusterGroup } from '../../apis/objects.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
+import type { KubeRequest } from '../kubeapi/kube-api.ts';
+import { KubeError } from '../kubeapi/kube-error.ts';
+import type { DefinitionUser, LastDefinitions } from '../watch/source.ts';
+import { DefinitionKeeper, type DefinitionPatch, type Deletion } from './definition-keeper.ts';
+
+const OFFICE: ClusterGroup = {
+  ...{ kind: 'ClusterGroup', apiGroup: 'nodewall.io', name: 'office' },
+  spec: { ipBlocks: [{ cidr: '192.0.2.0/24' }] },
+};
+const USER = {
+  kind: 'ClusterNetworkPolicy',
+  apiGroup: 'nodewall.io',
+  name: 'p',
+  uid: 'u',
+  generation: 3,
+} as const;
+const PATH = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies/p';
+const DELETION: Deletion = {
+  ...{ kind: 'ClusterGroup', name: 'office', uid: 'a' },
+  objects: [OFFICE],
+  users: [{ ...USER, uses: [0] }],
+};
+
+function stored(object: ClusterGroup, deletion: string, at = 0): LastDefinition {
+  const text = toDefinitionText(object, 3, new Date(at));
+  const key = definitionKey(object, deletion);
+  return { key, text, generation: 3, recorded: new Date(at).toISOString(), object };
+}
+
+function definitions(user: Partial<DefinitionUser>, more: Partial<LastDefinitions> = {}): LastDefinitions {
+  const users = [{ ...USER, uses: [], stored: [], ...user }];
+  return { users, gone: new Set(), live: new Set(), unsaved: new Set(), ...more };
+}
+
+describe('the last definitions in statuses', () => {
+  let submitted: [string, DefinitionPatch][];
+  let said: string[];
+  let requests: KubeRequest[];
+  let answer: (request: KubeRequest) => unknown;
+  let keeper: DefinitionKeeper;
+
+  beforeEach(() => {
+    submitted = [];
+    said = [];
+    requests = [];
+    answer = ({ body }) => body;
+    const write = (line: string): void => void said.push(line);
+    keeper = new DefinitionKeeper({
+      writer: {
+        submit: (path, _uid, patch) => void submitted.push([path, patch]),
+        forget: () => {},
+        has: () => false,
+        clear: async () => {},
+        waiting: () => 0,
+      },
+      request: async <T>(request: KubeRequest) => {
+        requests.push(request);
+        return answer(request) as T;
+      },
+      events: { referenceDeleted: ({ name }, why) => void said.push(`${name}: ${why}`) },
+      clock: Object.assign(fakeClock(), { date: () => new Date(0) }),
+      log: { warn: write } as never,
+    });
+  });
+
+  it('are written before the object goes, by any controller, and the API server must have them', async () => {
+    assert.equal(await keeper.keep(DELETION), null);
+    const key = 'ClusterGroup.nodewall.io/office/a';
+    assert.deepEqual(requests[0]?.path, `${PATH}/status`);
+    assert.deepEqual(requests[0].body, {
+      metadata: { uid: 'u' },
+      status: { lastDefinitions: { [key]: toDefinitionText(OFFICE, 3, new Date(0)) } },
+    });
+    // A CustomResourceDefinition of an earlier version drops the field.
+    answer = () => ({ status: {} });
+    assert.match((await keeper.keep(DELETION)) ?? '', /apply deploy\/crds of this version/);
+    answer = () => {
+      throw new KubeError('the server is busy', { reason: 'TooManyRequests' });
+    };
+    assert.match((await keeper.keep(DELETION)) ?? '', /can't be stored .* the server is busy; try again/);
+    // The user went, too.
+    answer = () => {
+      throw new KubeError('gone', { reason: 'NotFound' });
+    };
+    assert.equal(await keeper.keep(DELETION), null);
+  });
+
+  it('are refused where no status can have them, before anything is written', async () => {
+    const antrea = { ...USER, apiGroup: 'crd.antrea.io', uses: [0] } as const;
+    assert.match(
+      (await keeper.keep({ ...DELETION, users: [antrea] })) ?? '',
+      /^is in use by ClusterNetworkPolicy\/p, whose status can't have its definition/,
+    );
+    keeper.publish({
+      definitions: definitions({}, { unsaved: new Set(['ClusterNetworkPolicy|nodewall.io||p']) }),
+    });
+    assert.match((await keeper.keep(DELETION)) ?? '', /version in force is not in its status; try again/);
+    keeper.publish({ definitions: definitions({}) });
+    const ipBlocks = Array.from({ length: 6_000 }, (_, i) => ({ cidr: `10.${i >> 8}.${i & 255}.0/24` }));
+    const large = { ...DELETION, objects: [{ ...OFFICE, spec: { ipBlocks } }] };
+    assert.match((await keeper.keep(large)) ?? '', /no room for its definition \(\d+ of 131072 characters\)/);
+    assert.deepEqual(requests, []);
+  });
+
+  it('are in all statuses, or the deletion is refused', async () => {
+    const users = Array.from({ length: 100 }, (_, i) => ({
+      ...USER,
+      name: `p${i}`,
+      uid: `u${i}`,
+      uses: [0],
+    }));
+    assert.equal(await keeper.keep({ ...DELETION, users }), null);
+    assert.equal(new Set(requests.map(({ path }) => path)).size, 100);
+    answer = ({ body, path }) => {
+      if (path.includes('/p50/')) throw new KubeError('no', { reason: 'InternalError' });
+      return body;
+    };
+    assert.match(
+      (await keeper.keep({ ...DELETION, users })) ?? '',
+      /ClusterNetworkPolicy\/p50: no; try again/,
+    );
+  });
+
+  it('of deletions that nobody asked about are written by the leader, and said once', async () => {
+    keeper.publish({ definitions: definitions({ uses: [OFFICE] }) });
+    assert.deepEqual(submitted, []);
+    await keeper.lead(true);
+    const key = 'ClusterGroup.nodewall.io/office';
+    assert.deepEqual(submitted.splice(0), [[PATH, { [key]: toDefinitionText(OFFICE, 3, new Date(0)) }]]);
+    assert.equal(said.length, 2);
+    assert.match(said[1] ?? '', /^p: it uses deleted objects, .*: ClusterGroup office; create them again/);
+    keeper.publish({ definitions: definitions({ uses: [OFFICE], stored: [stored(OFFICE, '')] }) });
+    assert.deepEqual([submitted, said.length, keeper.count()], [[], 2, 1]);
+  });
+
+  it('are removed by the leader once nobody needs them, and never while the object exists', async () => {
+    await keeper.lead(true);
+    const other = { ...OFFICE, spec: { ipBlocks: [{ cidr: '198.51.100.0/24' }] } };
+    const all = [stored(OFFICE, 'a', 2), stored(OFFICE, 'b', 1), stored(other, 'c')];
+    const keys = all.map(({ key }) => key);
+    // Of equal ones the newest is enough.
+    keeper.publish({ definitions: definitions({ uses: [OFFICE], stored: all }) });
+    assert.deepEqual(submitted.splice(0), [[PATH, { [keys[1] ?? '']: null, [keys[2] ?? '']: null }]]);
+    // A deletion of an object that exists may be under way.
+    keeper.publish({ definitions: definitions({ stored: all }, { live: new Set(['a', 'b', 'c']) }) });
+    assert.deepEqual(submitted, []);
+    keeper.publish({ definitions: definitions({ stored: all }, { live: new Set(['b']) }) });
+    assert.deepEqual(submitted, [[PATH, { [keys[0] ?? '']: null, [keys[2] ?? '']: null }]]);
+  });
+});
