@@ -1,23 +1,32 @@
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
+import type { Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { clusterConfig } from './kube-config.ts';
 
-/**
- * The objects of a cluster as its controller reads them. Throws a CommandError if a resource cannot
- * be listed.
- *
- * @param egress whether egress gateways are read
- */
+/** The objects in force in a cluster: see clusterSnapshot. */
 export async function clusterObjects(
   file: string | undefined,
   config: Config,
   egress = true,
 ): Promise<ClusterObjects> {
+  return (await clusterSnapshot(file, config, egress)).objects;
+}
+
+/**
+ * A cluster as its controller reads it. Throws a CommandError if a resource cannot be listed.
+ *
+ * @param egress whether egress gateways are read
+ */
+export async function clusterSnapshot(
+  file: string | undefined,
+  config: Config,
+  egress = true,
+): Promise<Snapshot> {
   const kubeConfig = await clusterConfig(file);
   const { clusterSource } = await import('../controller/watch/cluster/cluster-source.ts');
-  const first = Promise.withResolvers<ClusterObjects>();
+  const first = Promise.withResolvers<Snapshot>();
   const source = clusterSource({
     kubeConfig,
     ...validateOptions(config),
@@ -29,7 +38,7 @@ export async function clusterObjects(
     },
   });
   try {
-    await source.start(({ objects }) => first.resolve(objects));
+    await source.start(first.resolve);
     return await first.promise;
   } finally {
     await source.close();

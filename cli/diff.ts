@@ -7,6 +7,7 @@ import { validateOptions } from '../apis/validate/object.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
 import type { DiffSide } from '../controller/difference/row-text.ts';
+import type { Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { diffMarkdown, diffText } from './diff-text.ts';
 import { load, loadConfig, warnUnknownNames } from './load.ts';
@@ -73,9 +74,10 @@ async function loadSides(
   }
   if (first === undefined || second !== undefined)
     throw new CommandError(EXIT.usage, 'give one directory or file of manifests beside --against-cluster');
-  const { clusterObjects } = await import('./cluster-objects.ts');
-  const inForce = await readable(clusterObjects(kubeconfig, config, false));
-  const cluster = { objects: inForce, compiled: compile(inForce) };
+  const { clusterSnapshot } = await import('./cluster-objects.ts');
+  const inForce = await readable(clusterSnapshot(kubeconfig, config, false));
+  const { objects } = inForce;
+  const cluster = { objects, compiled: compile(objects) };
   const given = await loadSide(againstCluster === 'OLD' ? 'NEW' : 'OLD', first, config, inForce);
   return againstCluster === 'OLD' ? { before: cluster, after: given } : { before: given, after: cluster };
 }
@@ -101,14 +103,18 @@ function atMachine({ before, after }: LoadedSides, config: Config): LoadedSides 
   return { before: here(before), after: here(after) };
 }
 
-/** @param cluster has the Nodes, pods and so on of manifests without */
+/**
+ * @param cluster has the Nodes, pods and so on of manifests without, and the versions that stay in
+ *   force where an object waits for another one
+ */
 async function loadSide(
   which: 'OLD' | 'NEW',
   path: string,
   config: Config,
-  cluster: ClusterObjects | null = null,
+  cluster: Snapshot | null = null,
 ): Promise<LoadedSide> {
-  const { objects, problems } = await load({ manifests: [path] }, config, { label: `${which}: `, cluster });
+  const options = { label: `${which}: `, cluster, isApplied: true };
+  const { objects, problems } = await load({ manifests: [path] }, config, options);
   // A file that is not YAML may hold anything.
   if (
     problems.some(({ unreadable, severity, kind }) => unreadable || (severity === 'error' && kind === ''))

@@ -3,7 +3,7 @@ import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
 import type { NameTable } from '../apis/names.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
-import type { Loaded } from '../controller/watch/source.ts';
+import type { Loaded, Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/input-file.ts';
 
@@ -48,18 +48,26 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
  *
  * @param label begins each line
  * @param cluster has the Nodes, pods and so on of manifests without
+ * @param isApplied whether what is in force in the cluster stays where it takes no manifest
  */
 export async function load(
   { manifests }: Pick<InputOptions, 'manifests'>,
   config: Config,
-  { label = '', cluster = null }: { readonly label?: string; readonly cluster?: ClusterObjects | null } = {},
+  { label = '', cluster = null, isApplied = false }: LoadOptions = {},
 ): Promise<Loaded> {
-  const { loadManifests } = await import('../controller/watch/manifests.ts');
+  const { loadManifests, versionsInForce } = await import('../controller/watch/manifests.ts');
   const { validateOptions } = await import('../apis/validate/object.ts');
   const options = { ...validateOptions(config), failsafe: null, egress: true };
-  const loaded = await loadManifests(manifests, options, undefined, cluster);
+  const inForce = isApplied && cluster !== null ? versionsInForce(cluster.objects) : undefined;
+  const loaded = await loadManifests(manifests, options, inForce, cluster);
   printProblems(loaded.problems, label);
   return loaded;
+}
+
+interface LoadOptions {
+  readonly label?: string;
+  readonly cluster?: Snapshot | null;
+  readonly isApplied?: boolean;
 }
 
 /** Writes them to standard error; `label` begins each line. */
@@ -112,14 +120,14 @@ interface LoadedObjects {
   readonly invalid: boolean;
 }
 
-/** The objects of the cluster that manifests are for; null: they are for none. */
+/** The cluster that manifests are for; null: they are for none. */
 export async function clusterOf(
   { againstCluster = false, kubeconfig }: AgainstCluster,
   config: Config,
-): Promise<ClusterObjects | null> {
+): Promise<Snapshot | null> {
   if (!againstCluster) return null;
-  const { clusterObjects } = await import('./cluster-objects.ts');
-  return await clusterObjects(kubeconfig, config, false);
+  const { clusterSnapshot } = await import('./cluster-objects.ts');
+  return await clusterSnapshot(kubeconfig, config, false);
 }
 
 /** Stage 1. Throws a CommandError if the manifests cannot be read. */

@@ -4,9 +4,11 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatProblem } from '../../apis/validate/problem.ts';
-import { loadManifests } from './manifests.ts';
+import { loadManifests, versionsInForce } from './manifests.ts';
 
 const node = (name: string): string => `{apiVersion: v1, kind: Node, metadata: {name: ${name}}}\n`;
+
+const NONE: ReadonlySet<string> = new Set();
 
 describe('loadManifests', () => {
   let dir: string;
@@ -51,8 +53,9 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 443, protocol: TCP}]}
 `;
     await writeFile(join(dir, 'cluster.yaml'), `${node('n1')}---\n${service}`);
     await writeFile(join(dir, 'p.yaml'), policy);
-    const { objects: cluster } = await loadManifests([join(dir, 'cluster.yaml')]);
-    const loaded = (path: string) => loadManifests([join(dir, path)], {}, undefined, cluster);
+    const snapshot = await loadManifests([join(dir, 'cluster.yaml')]);
+    const { objects: cluster } = snapshot;
+    const loaded = (path: string) => loadManifests([join(dir, path)], {}, undefined, snapshot);
     const { objects, problems } = await loaded('p.yaml');
     assert.deepEqual([objects.nodes, objects.services, problems], [cluster.nodes, cluster.services, []]);
     assert.equal((await loadManifests([join(dir, 'p.yaml')])).problems.length, 1);
@@ -61,6 +64,31 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 443, protocol: TCP}]}
       (await loaded('p.yaml')).objects.nodes.map(({ name }) => name),
       ['n2'],
     );
+  });
+
+  it('leaves in force what a cluster does where a version waits, with what was deleted there', async () => {
+    const head = 'apiVersion: nodewall.io/v1alpha1';
+    const from = (name: string, priority: number): string =>
+      `${head}\nkind: ClusterNetworkPolicy\nmetadata: {name: ${name}}\nspec: {priority: ${priority}, appliedTo: [{nodeSelector: {}}], ingress: [{action: Drop, from: [{group: office}]}]}\n`;
+    const office = `${head}\nkind: ClusterGroup\nmetadata: {name: office}\nspec: {ipBlocks: [{cidr: 192.0.2.0/24}]}\n`;
+    await writeFile(join(dir, 'cluster.yaml'), `${from('p', 1)}---\n${office}`);
+    const { objects } = await loadManifests([join(dir, 'cluster.yaml')]);
+    const gone = new Set(['ClusterGroup|nodewall.io||office']);
+    const cluster = { objects, definitions: { users: [], gone, live: NONE, unsaved: NONE } };
+    await writeFile(join(dir, 'new.yaml'), `${from('p', 2)}---\n${from('q', 3)}`);
+    const loaded = async (path: string) =>
+      await loadManifests([join(dir, path)], {}, versionsInForce(objects), cluster);
+    const now = await loaded('new.yaml');
+    assert.deepEqual(
+      now.objects.policies.map(({ name, spec }) => [name, spec.priority]),
+      [['p', 1]],
+    );
+    assert.deepEqual(now.objects.groups, objects.groups);
+    assert.equal(now.problems.filter(({ message }) => message.includes('is not enforced')).length, 2);
+    // With the group again, everything is as the manifests have it.
+    await writeFile(join(dir, 'all.yaml'), `${from('p', 2)}---\n${from('q', 3)}---\n${office}`);
+    const all = await loaded('all.yaml');
+    assert.deepEqual([all.objects.policies.length, all.problems], [2, []]);
   });
 
   it('reads directives, comments and empty lines before a document, however many', async () => {

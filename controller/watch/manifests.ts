@@ -9,9 +9,9 @@ import { assemble, compareProblems } from './assemble.ts';
 import { contentOf, type FileContent } from './content.ts';
 import { type FileList, listFiles } from './file-list.ts';
 import { STANDARD_INPUT } from './file-text.ts';
-import { NO_LAST_VALID } from './last-valid-versions.ts';
+import { type LastValidVersions, NO_LAST_VALID } from './last-valid-versions.ts';
 import { readManifest } from './read-file.ts';
-import type { Loaded, LoadProblem } from './source.ts';
+import type { Loaded, LoadProblem, Snapshot } from './source.ts';
 
 /** The position of each policy, for later stages that report problems. */
 export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; readonly line: number }>;
@@ -24,21 +24,24 @@ export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; 
  * @param lastValidVersions stand for what is invalid, as for an agent that has saved them
  * @param cluster has the Nodes, Namespaces, Pods, Services and EndpointSlices of manifests without,
  *   and groups, tiers and egress gateways beside theirs; a name that is in neither is a warning,
- *   as in the webhook
+ *   as in the webhook; what was deleted there and is still in force does not count
  */
 export async function loadManifests(
   paths: readonly string[],
   options: ValidateOptions = {},
   lastValidVersions = NO_LAST_VALID,
-  cluster: ClusterObjects | null = null,
+  cluster: Pick<Snapshot, 'objects' | 'definitions'> | null = null,
 ): Promise<Loaded & { readonly places: Places }> {
   const { contents, list } = await readManifests(paths, options);
   const absent = MEMBERS.filter((name) => contents.every((content) => content[name].objects.length === 0));
   const given = new Set(
     NAMED.flatMap((list) => contents.flatMap((one) => one[list].objects.map(identityOf))),
   );
-  const others = (object: ClusterObject): boolean => !given.has(identityOf(object));
-  const members = cluster === null ? [] : [contentOf(cluster, [...absent, ...NAMED], others)];
+  const others = (object: ClusterObject): boolean => {
+    const identity = identityOf(object);
+    return !given.has(identity) && cluster?.definitions?.gone.has(identity) !== true;
+  };
+  const members = cluster === null ? [] : [contentOf(cluster.objects, [...absent, ...NAMED], others)];
   const assembled = assemble({
     contents: [...members, ...contents],
     lastValidVersions,
@@ -61,6 +64,15 @@ export async function loadManifests(
     ),
   );
   return { objects, problems, files: list.files.length, places };
+}
+
+/**
+ * What a cluster keeps in force where manifests have a version that waits or that it refuses, with
+ * what this is in force with.
+ */
+export function versionsInForce({ policies, groups, tiers, guardrails }: ClusterObjects): LastValidVersions {
+  const all = [...policies, ...groups, ...tiers, ...guardrails];
+  return new Map(all.map((object) => [identityOf(object), { file: '', object }]));
 }
 
 /** That policies name: those of the cluster count beside those of the manifests. */
