@@ -190,7 +190,7 @@ function destinations(): Promise<CheckLine> {
   return rulesOfOthers('published ports', DESTINATION_RULES, {
     none: 'no rule of another table changes destinations',
     some: 'rules of other tables change destinations (published container ports, host ports, redirections)',
-    next: 'Host policies and explain do not judge the ports that clients call there: write a policy with traffic: NodePort for them (docs/nodeport.md)',
+    next: 'Host policies do not judge the ports that clients call there, and explain on this machine says what does: write a policy with traffic: NodePort for them (docs/nodeport.md)',
   });
 }
 
