@@ -1,5 +1,6 @@
 import type { MemberSet } from '../lib/net/member-set.ts';
 import type { FailsafeEntry } from './config.ts';
+import type { Deadline } from './deadline.ts';
 import type { NodeEgress } from './egress/node-egress.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
 import type { RulePeer } from './rule-peer.ts';
@@ -209,6 +210,11 @@ export interface NodeState {
    * neither on the wire nor saved. Absent: those of names.learnFrom.
    */
   readonly nameServers?: readonly string[];
+  /**
+   * The rules are tried. Guarded apply adds it: it is neither on the wire nor saved. Absent: they
+   * are not.
+   */
+  readonly deadline?: Deadline;
   /** The node's own addresses, by which explain recognizes loopback traffic. */
   readonly nodeAddresses: readonly string[];
   /** Egress gateways; absent: the feature gate EgressGateway is off. */

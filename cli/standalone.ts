@@ -186,6 +186,7 @@ function guardHooks({ config, options, log }: StandaloneOptions): GuardHooks | n
   if (!options.once)
     return {
       controlPlane: () => [],
+      failsafe: () => [],
       nameServers: () => [],
       ownInward: () => [],
       askInward: null,

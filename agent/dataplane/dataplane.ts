@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { DeadlineKeeper } from '../apply/deadline.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
 import type { BootFiles } from '../boot/boot-folder.ts';
 import type { EgressMemory } from '../egress/egress-memory.ts';
@@ -40,6 +41,8 @@ export interface DataplaneOptions {
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** Called when the node finds out something else about gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
+  /** The deadline of rules that are tried has passed: packets were accepted against the rules. */
+  readonly deadlinePassed?: () => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 
@@ -60,6 +63,8 @@ export interface Running {
   readonly egressHealth?: (() => EgressHealthReport) | undefined;
   /** For the next run; absent: as above. */
   readonly egressMemory?: (() => EgressMemory) | undefined;
+  /** Of rules that are tried. */
+  readonly deadline: Pick<DeadlineKeeper, 'check' | 'close'>;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
   /** Null: egress gateways are off. */

@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
+import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
+import { AGAIN, NOTHING } from './guard-effects.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toMemory, toRollbacks } from './guard-file.ts';
 import type {
@@ -17,15 +18,16 @@ import type {
   PolicyChange,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { failingOf, holdText, triedOf, waitingOf } from './held-report.ts';
+import { failingOf, holdText, NOT_CONFIRMED, triedOf, waitingOf } from './held-report.ts';
 import { isBrief } from './held-step.ts';
-import { digestOf, policyChanges, withHolds, withSets } from './holds.ts';
+import { digestOf, policyChanges, sameRules, withHolds, withSets } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
 import { Judgement, type Verdict } from './judgement.ts';
 import { ProbeRounds } from './probe-rounds.ts';
 import type { Probe } from './probes.ts';
 import { proofOf } from './proof-step.ts';
 import { RoundBefore } from './round-before.ts';
+import { TrialDeadline } from './trial-deadline.ts';
 
 export interface GuardParts {
   readonly node: string;
@@ -45,6 +47,13 @@ export interface GuardParts {
    * party changed them.
    */
   readonly verify: () => Promise<void>;
+  /**
+   * Whether the deadline of the rules that are tried has not passed until now, since they are in
+   * force; false also where that is not known. Where it has, `deadlinePassed` is called first.
+   */
+  readonly isInTime: () => Promise<boolean>;
+  /** API servers and controllers, whatever the configuration's failsafe list is. */
+  readonly controlPlane: () => readonly FailsafeEntry[];
   /** Passes a state on to be enforced. */
   readonly submit: (state: NodeState) => void;
   /** The state with what this node adds: addresses of names, local pods. */
@@ -83,6 +92,7 @@ export class Guard {
   readonly #before: RoundBefore;
   readonly #judgement: Judgement;
   readonly #rounds: ProbeRounds;
+  readonly #deadline: TrialDeadline;
   readonly #wantedOf = new WeakMap<NodeState, NodeState>();
   #state: GuardState;
   #wanted: NodeState | null = null;
@@ -93,6 +103,10 @@ export class Guard {
   /** The next state is submitted in this turn: a repair must not put the tried one back first. */
   #isUrgent = false;
   #isClosed = false;
+  /** With its deadline. */
+  #sent: NodeState | null = null;
+  /** A change is tried again since nobody was asked to confirm it by a new connection. */
+  #isInterrupted: boolean;
 
   constructor(parts: GuardParts) {
     const { config, memory, confirmed, clock } = parts;
@@ -114,6 +128,7 @@ export class Guard {
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
     this.#submitted = confirmed;
+    this.#isInterrupted = (memory?.trial ?? null) !== null;
     this.#before = new RoundBefore(parts);
     this.#judgement = new Judgement({
       ...parts,
@@ -121,6 +136,7 @@ export class Guard {
       before: (state) => this.#before.results(state),
       done: (state, verdict) => this.#judged(state, verdict),
     });
+    this.#deadline = new TrialDeadline({ ...parts, touched: (state) => this.#judgement.touched(state) });
     this.#rounds = new ProbeRounds({
       ...parts,
       isTrial: () => this.#state.trial !== null,
@@ -141,6 +157,11 @@ export class Guard {
   /** The state that was wanted, of one that this guard passed on. */
   wantedOf(state: NodeState): NodeState {
     return this.#wantedOf.get(state) ?? state;
+  }
+
+  /** A state that this guard passed on, without its deadline. */
+  withoutDeadline(state: NodeState): NodeState {
+    return this.#deadline.without(state);
   }
 
   /** `state` is in force; `whole` has what the node adds. */
@@ -164,15 +185,27 @@ export class Guard {
     this.#judgement.begin();
   }
 
-  /** The kernel's rules were changed by a third party, and are about to be repaired. */
+  /**
+   * The kernel's rules were changed by a third party, and are about to be repaired; or packets were
+   * accepted past the deadline, so that probes prove nothing.
+   */
   lost(): void {
     this.#isUrgent = true;
     this.#happened({ kind: 'lost' });
     this.#isUrgent = false;
   }
 
-  /** `nodewall confirm`: returns the policies that were tried. */
-  confirm(): readonly string[] {
+  /**
+   * `nodewall confirm`: returns the policies that were tried. Throws if the connection by which it
+   * comes may be older than the rules that are tried, or made past the deadline.
+   */
+  async confirm(): Promise<readonly string[]> {
+    const isInTime = await this.#parts.isInTime();
+    if (this.#isInterrupted) {
+      this.#isInterrupted = false;
+      throw new Error(NOT_CONFIRMED.interrupted);
+    }
+    if (!isInTime) throw new Error(NOT_CONFIRMED.unknown);
     const tried = this.#state.trial?.changes.map(({ key }) => key) ?? [];
     this.#happened({ kind: 'confirm' });
     return tried;
@@ -236,7 +269,7 @@ export class Guard {
     }
     if (isSame || this.#isUrgent) {
       this.#queued = null;
-      this.#parts.submit(state);
+      this.#send(state);
       return;
     }
     this.#probeBefore(state);
@@ -245,8 +278,21 @@ export class Guard {
     setImmediate(() => {
       const next = this.#queued;
       this.#queued = null;
-      if (next !== null && !this.#isClosed) this.#parts.submit(next);
+      if (next !== null && !this.#isClosed) this.#send(next);
     });
+  }
+
+  #send(state: NodeState): void {
+    this.#sent = this.#deadline.over(state, this.#state);
+    this.#parts.submit(this.#sent);
+  }
+
+  /** The state in force is tried from now on, by probes that count now; or it is not any more. */
+  #updateDeadline(): void {
+    const state = this.#submitted;
+    if (this.#queued !== null || this.#judgement.running !== null) return;
+    if (state === null || this.#sent === null) return;
+    if (this.#deadline.over(state, this.#state) !== this.#sent) this.#send(state);
   }
 
   /** The state with the confirmed version of what is held. */
@@ -280,7 +326,9 @@ export class Guard {
     const { state, effects } = guardStep(this.#state, stamped, this.#times);
     this.#state = state;
     if (trial !== null && state.trial === null) inward?.ended(state.confirmed === trial.state);
+    if (trial !== null && state.trial === null) this.#isInterrupted = event.kind === 'lost';
     for (const effect of effects) this.#do(effect);
+    if (event.kind !== 'wanted') this.#updateDeadline();
     const { trial: tried, check, proof } = this.#state;
     const isSettled = tried === null && check === null && proof === null && this.#judgement.running === null;
     // Else the rules in force may be others, which are about to be judged.
@@ -324,8 +372,11 @@ export class Guard {
   /** What no probe confirms, time does, if the rules are still there. */
   async #ring(): Promise<void> {
     const { trial } = this.#state;
-    if (trial?.counted.size === 0) await this.#parts.verify();
+    const isByTime = trial?.counted.size === 0;
+    if (isByTime) await this.#parts.verify();
+    const isKnown = !isByTime || (await this.#parts.isInTime());
     if (trial !== this.#state.trial) return;
+    if (!isKnown) return this.#do({ kind: 'wake', after: AGAIN });
     const changes = trial?.changes ?? [];
     this.#happened({ kind: 'timer', atFault: (probe) => this.#judgement.atFault(probe, changes) });
   }
@@ -345,18 +396,4 @@ export class Guard {
   }
 }
 
-const NOTHING = { changes: [], sets: [], passed: [], unmade: [] } as const;
-
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
-
-/** By identity first: unchanged rules are mostly the same objects. */
-function sameRules(before: NodeState | null, { rules }: NodeState): boolean {
-  if (before === null) return rules.length === 0;
-  if (before.rules === rules) return true;
-  return (
-    before.rules.length === rules.length &&
-    rules.every(
-      (rule, i) => rule === before.rules[i] || JSON.stringify(rule) === JSON.stringify(before.rules[i]),
-    )
-  );
-}

@@ -75,3 +75,10 @@ function identityOf({ key, generation }: PolicyChange): TriedPolicy {
   const slash = key.indexOf('/');
   return { apiGroup: key.slice(0, slash) as ApiGroup, policy: key.slice(slash + 1), generation };
 }
+
+/** Why `nodewall confirm` is refused. */
+export const NOT_CONFIRMED = {
+  interrupted:
+    'not confirmed: the change was interrupted, and connections that were made before prove nothing. Connect anew once it is tried again, then confirm',
+  unknown: 'not confirmed: the kernel cannot be asked about the rules; try again',
+} as const;

@@ -51,3 +51,15 @@ function rulesDigest(rules: readonly CompiledRule[]): string {
     JSON.stringify(rules, (key, value) => (key === 'generation' ? undefined : value)),
   );
 }
+
+/** By identity first: unchanged rules are mostly the same objects. */
+export function sameRules(before: NodeState | null, { rules }: NodeState): boolean {
+  if (before === null) return rules.length === 0;
+  if (before.rules === rules) return true;
+  return (
+    before.rules.length === rules.length &&
+    rules.every(
+      (rule, i) => rule === before.rules[i] || JSON.stringify(rule) === JSON.stringify(before.rules[i]),
+    )
+  );
+}

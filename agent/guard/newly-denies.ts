@@ -51,7 +51,7 @@ function isLarge(states: readonly NodeState[]): boolean {
 }
 
 /** False: the changed policies only allow more, whatever the other rules are. */
-function mayDeny(before: NodeState | null, now: NodeState, changes: readonly PolicyChange[]): boolean {
+export function mayDeny(before: NodeState | null, now: NodeState, changes: readonly PolicyChange[]): boolean {
   const keys = new Set(changes.map(({ key }) => key));
   const changed = (rule: CompiledRule): boolean => rule.mode === 'Enforce' && keys.has(policyKey(rule));
   const text = (rules: readonly CompiledRule[]): Set<string> =>

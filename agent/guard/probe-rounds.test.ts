@@ -53,6 +53,7 @@ describe('rounds of probes', () => {
       probes: () => probes,
       inward: null,
       verify: async () => void verified++,
+      isInTime: async () => true,
       isTrial: () => true,
       inForce: () => nodeState(closing('a', 22)),
       confirmed: () => null,
@@ -139,6 +140,27 @@ describe('rounds of probes', () => {
     });
     await results(rounds, 'open');
     assert.deepEqual([done[0]?.began, verified], [600, 2]);
+  });
+
+  it('of a trial say nothing where packets may have been accepted past its deadline; they are made again', async () => {
+    const answers = [false, true];
+    const rounds = create({ isInTime: async () => answers.shift() ?? assert.fail('asked too often') });
+    rounds.arm(['open'], 0);
+    clock.pass(0);
+    while (answers.length === 2) await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    assert.equal(done.length, 0);
+    clock.pass(1_000);
+    await next.promise;
+    assert.deepEqual([done[0]?.began, answers], [1_000, []]);
+  });
+
+  it('of a trial are checked for that also where a probe fails: others pass', async () => {
+    probes = [outward('open', port), outward('shut', 1)];
+    let asked = 0;
+    const rounds = create({ isInTime: async () => ++asked > 0 });
+    await results(rounds, 'open', 'shut');
+    assert.deepEqual([asked, verified], [1, 0]);
   });
 
   it('are replaced, also in progress, and none is made after cancel', async () => {

@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, GuardConfig } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { AGAIN } from './guard-effects.ts';
 import type { Fault, ProbeResult } from './guard-state.ts';
 import type { InwardProbes } from './inward-probes.ts';
 import { outward, type Probe, probeRound } from './probes.ts';
@@ -15,6 +16,8 @@ export interface ProbeRoundsParts {
   readonly inward: Pick<InwardProbes, 'round'> | null;
   /** Compares the kernel with the rules in force, and repairs it. */
   readonly verify: () => Promise<void>;
+  /** Of rules that are tried (GuardParts). */
+  readonly isInTime: () => Promise<boolean>;
   /** Whether the rules in force are tried; else they are confirmed. */
   readonly isTrial: () => boolean;
   /** The state in force, with what the node adds; null: there is none yet. */
@@ -70,7 +73,7 @@ export class ProbeRounds {
   }
 
   async #make(asked: readonly string[] | null, round: number): Promise<void> {
-    const { config, clock, probes, inward, verify, isTrial, done } = this.#parts;
+    const { config, clock, probes, inward, verify, isInTime, isTrial, done } = this.#parts;
     const began = clock.now();
     const wanted = probes().filter(({ name }) => asked?.includes(name) ?? true);
     const names = asked ?? wanted.map(({ name }) => name);
@@ -83,6 +86,9 @@ export class ProbeRounds {
     const isProof = isTrial() ? errors.every((error) => error === null) : errors.includes(null);
     // What passes proves something of these rules only if the kernel has them.
     if (round === this.#round && isProof) await verify();
+    // A probe that passed past the deadline proves nothing, nor does one that may have.
+    const isKnown = round !== this.#round || !isTrial() || (await isInTime());
+    if (round === this.#round && !isKnown) return this.arm(asked, AGAIN);
     if (round === this.#round) done(began, this.#results(names, wanted, { own, others }));
   }
 

@@ -141,6 +141,7 @@ function anonymousBytes(match: Match): number {
     case 'ctNoSnat':
     case 'mark':
     case 'notInSet':
+    case 'pastDeadline':
     case 'noRouteBack':
     case 'fromSocket':
     case 'tcpSyn':

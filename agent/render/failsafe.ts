@@ -93,6 +93,13 @@ function toAnswers(
   return { answers, mayAnswer: UNTRACKED };
 }
 
+/** Without chains of their own. */
+export function inOneList({ ports, nat, answers, mayAnswer }: FailsafeRules): NftRule[] {
+  const only = (match: Match, rules: readonly NftRule[]): NftRule[] =>
+    rules.map((rule) => ({ ...rule, matches: [match, ...rule.matches] }));
+  return [...ports, ...only(CHANGED_BY_NAT, nat), ...only(mayAnswer, answers)];
+}
+
 /** The rules for packets of one protocol, on one side of NAT. */
 function sideRules(
   entries: readonly FailsafeEntry[],

@@ -51,8 +51,9 @@ export function setLines(set: NamedSet, withMembers: boolean): string[] {
   return lines;
 }
 
-function memberTexts({ key, family, members }: NamedSet): string[] {
-  if (key === 'address') return formatFamily({ family, ...members });
+function memberTexts({ key, family, members, timeout }: NamedSet): string[] {
+  const until = timeout === undefined ? '' : ` timeout ${timeout / 1000}s`;
+  if (key === 'address') return formatFamily({ family, ...members }).map((member) => `${member}${until}`);
   const { singles } = members;
   const packed = new DataView(singles.buffer, singles.byteOffset, singles.length);
   const width = KEY_LENGTH.service[family];
@@ -194,6 +195,8 @@ function matchText(match: Match): string {
       return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} != ${anonymous(match.cidrs.map(formatCidr))}`;
     case 'notInSet':
       return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} != @${identifier(match.set)}`;
+    case 'pastDeadline':
+      return `${match.family === 4 ? 'ip saddr & 0.0.0.0' : 'ip6 saddr & ::'} != @${identifier(match.set)}`;
     case 'noRouteBack':
       return 'fib saddr . iif oif missing';
     case 'fromSocket':

@@ -6,6 +6,7 @@ import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type EgressRules, egressRenderer } from '../egress/render/render-egress.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
+import { deadlineRules } from './deadline.ts';
 import { failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
@@ -99,6 +100,8 @@ interface RenderContext {
   readonly setMatches: SetMatches;
 }
 
+const NO_DEADLINE: ReturnType<typeof deadlineRules> = { rules: [], sets: [] };
+
 interface IndexContext extends RenderContext {
   readonly levels: number;
   /** Whether there is no other index for the same traffic, so that there are levels to spare. */
@@ -160,6 +163,8 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
   );
   const localPods = sparesPods ? localPodsOf(context) : [];
   const podMatches = localPods.map(({ matches }) => matches);
+  const deadline =
+    traffic === 'nodeport' ? NO_DEADLINE : deadlineRules(BASE_CHAINS[traffic].direction, context);
   return {
     base: [
       ...baseChains(traffic, config, {
@@ -168,6 +173,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
         indexes: parts.map(({ name }) => name),
         podIndexes: podParts.map(({ name }) => name),
         nameServers,
+        deadline: deadline.rules,
         localPods: podMatches,
         hasEgress: context.state.egress !== undefined,
       }),
@@ -180,6 +186,7 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
     rules: share.chains,
     sets: [
       ...spoofing.sets,
+      ...deadline.sets,
       ...localPods.flatMap(({ set }) => set ?? []),
       ...indexes.flatMap((index) => index.sets),
     ],

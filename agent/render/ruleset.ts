@@ -143,6 +143,11 @@ export type Match =
       readonly field: 'saddr' | 'daddr';
       readonly cidrs: readonly Cidr[];
     }
+  /**
+   * ip saddr & 0.0.0.0 != @SET (ip6 saddr & ::): the set has no element, which is the address of
+   * all zeros. Packets of the other family don't match.
+   */
+  | { readonly match: 'pastDeadline'; readonly family: Family; readonly set: string }
   /** ip saddr != @SET: packets of the family whose address is not in the set. */
   | {
       readonly match: 'notInSet';
@@ -291,6 +296,7 @@ export function setOf(match: Match): string | null {
   switch (match.match) {
     case 'serviceTuple':
     case 'notInSet':
+    case 'pastDeadline':
       return match.set;
     case 'address':
       return 'set' in match.in ? match.in.set : null;
@@ -359,9 +365,11 @@ export interface NamedSet {
   readonly comment: string | null;
   /**
    * flags timeout: the elements are not the reconciler's but belong to whoever adds them with a
-   * timeout (agent/egress/floating/). `members` is empty.
+   * timeout (agent/egress/floating/, agent/apply/deadline.ts). `members` is empty, unless `timeout`
+   * says with which timeout (milliseconds) these are added when the set is made.
    */
   readonly timed?: true;
+  readonly timeout?: number;
 }
 
 export type SetKey = 'address' | 'service';

@@ -169,6 +169,8 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
    * names in policies from the answers; empty: nothing is copied.
    */
   readonly nameServers: readonly string[];
+  /** Rules after all exemptions and before all indexes. */
+  readonly deadline: readonly NftRule[];
 }
 
 /**
@@ -179,7 +181,7 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { before, first, indexes, podIndexes, nameServers, localPods, hasEgress }: BaseParts,
+  { before, first, indexes, podIndexes, nameServers, deadline, localPods, hasEgress }: BaseParts,
 ): Chain[] {
   const known = { config, localPods, hasEgress };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
@@ -195,7 +197,8 @@ export function baseChains(
     );
     const copied = direction === 'ingress' ? ownCopies(config) : { rules: [], chains: [] };
     const toPods = isJudged ? toLocalPods(config, localPods, podIndexes) : [];
-    const own = [...before, ...rules, accepted, ...first, ...exempt, ...copied.rules, ...toPods, ...jumps];
+    const exempted = [...exempt, ...copied.rules, ...deadline];
+    const own = [...before, ...rules, accepted, ...first, ...exempted, ...toPods, ...jumps];
     return [{ ...plainChain(name, own), base }, ...chains, ...copied.chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred

@@ -26,7 +26,10 @@ interface ClusterEnforcementParts {
   readonly config: Config;
   readonly controller: ControllerOptions;
   readonly connection: Pick<ControllerConnection, 'authorities' | 'askInward'>;
-  readonly places: Pick<ControlPlanePlaces, 'addresses' | 'apiServers' | 'inward' | 'nameServers' | 'probes'>;
+  readonly places: Pick<
+    ControlPlanePlaces,
+    'addresses' | 'apiServers' | 'inward' | 'nameServers' | 'probes' | 'allEntries'
+  >;
   /** The controllers themselves. */
   readonly replicas: () => readonly Destination[];
   readonly dataplanes: Dataplanes;
@@ -107,6 +110,7 @@ export class ClusterEnforcement {
       guard: hasGuard(this.#parts.config)
         ? {
             controlPlane: () => places.probes(),
+            failsafe: () => places.allEntries(),
             nameServers: () => places.nameServers(),
             ownInward: () => places.inward(this.#view?.state.nodeAddresses ?? []),
             askInward: (question) => connection.askInward(question),

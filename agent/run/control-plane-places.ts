@@ -71,16 +71,23 @@ export class ControlPlanePlaces {
 
   /** For the failsafe list of egress; empty if the configuration replaces it. */
   entries(): readonly FailsafeEntry[] {
-    const { config, url, apiServer } = this.#parts;
-    if (!isDeepStrictEqual(config.failsafe.egress, DEFAULT_CONFIG.failsafe.egress)) return [];
+    const { failsafe } = this.#parts.config;
+    return isDeepStrictEqual(failsafe.egress, DEFAULT_CONFIG.failsafe.egress)
+      ? failsafeEntries(this.#known())
+      : [];
+  }
+
+  /** Whatever the configuration is, with the controllers themselves: for guarded apply. */
+  allEntries(): readonly FailsafeEntry[] {
+    const replicas = this.#parts.replicas().map(({ host, port }) => ({ port, addresses: [host] }));
+    return failsafeEntries([...this.#known(), ...replicas]);
+  }
+
+  #known(): readonly Endpoints[] {
+    const { url, apiServer } = this.#parts;
     const controller = { port: portOf(url), addresses: this.addresses };
     const asked = apiServer === null ? [] : [{ port: portOf(apiServer), addresses: addressOf(apiServer) }];
-    return failsafeEntries([
-      ...this.endpoints,
-      controller,
-      ...asked,
-      ...(this.kubelet === null ? [] : [this.kubelet]),
-    ]);
+    return [...this.endpoints, controller, ...asked, ...(this.kubelet === null ? [] : [this.kubelet])];
   }
 
   /**

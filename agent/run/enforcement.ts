@@ -9,6 +9,7 @@ import { dataplaneMigration } from '../dataplane/migration.ts';
 import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
+import type { Guard } from '../guard/guard.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -90,18 +91,17 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   await records.start(running.counts);
   const save = saving(parts, config, running);
   const pods = await podOverlays({ ...parts, config, running });
-  const names = nameOverlay({
-    ...{ config: config.names, clock, log, stateDir, once, apiServer: parts.apiServer },
-    submit(state) {
-      records.learn(state);
-      pods.submit(state);
-    },
-  });
+  const learnt = (state: NodeState): void => {
+    records.learn(state);
+    pods.submit(state);
+  };
+  const names = nameOverlay({ ...parts, config: config.names, stateDir, once, submit: learnt });
   const whole = (state: NodeState): NodeState => pods.over(names.withNames(state));
-  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.without(state));
+  const submitted = (state: NodeState): NodeState =>
+    withoutDeadline(guard, names.withoutNames(pods.without(state)));
   const guard = await openGuard({
     ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
-    verify: () => verify(running.enforcer),
+    ...proofs(running),
   });
   function enforced(result: Enforced): void {
     reports.enforced(result);
@@ -109,7 +109,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     const wanted = submitted(result.wanted);
     parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
     const state = submitted(result.state);
-    boot.inForce(state, running.bootFiles(result.state));
+    if (!isTried(result)) boot.inForce(state, running.bootFiles(result.state));
     if (guard === null) confirmed(state);
     else guard.enforced(state, result.state);
     save(result);
@@ -142,17 +142,38 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     async close() {
       await guard?.close();
       await stopWatching();
-      for (const one of [running.enforcer, pods, flushes, established, names, records, boot])
-        await one.close();
+      await closeEach([running.deadline, running.enforcer, pods, flushes, established, names, records, boot]);
       await saved.flush();
     },
   };
 }
 
-/** Resolves when the kernel has been compared with the rules, and repaired where it differs. */
-async function verify(enforcer: Running['enforcer']): Promise<void> {
-  enforcer.verify();
-  await enforcer.idle();
+interface Closable {
+  close(): Promise<void>;
+}
+
+async function closeEach(all: readonly Closable[]): Promise<void> {
+  for (const one of all) await one.close();
+}
+
+/** What guarded apply asks of the kernel (GuardParts). */
+function proofs({ enforcer, deadline }: Pick<Running, 'enforcer' | 'deadline'>) {
+  return {
+    async verify() {
+      enforcer.verify();
+      await enforcer.idle();
+    },
+    isInTime: () => deadline.check(),
+  };
+}
+
+function withoutDeadline(guard: Guard | null, state: NodeState): NodeState {
+  return guard?.withoutDeadline(state) ?? state;
+}
+
+/** Files that are loaded at boot have no deadline. */
+function isTried({ state }: Enforced): boolean {
+  return state.deadline !== undefined;
 }
 
 /** What the next start needs, of any state. */
@@ -170,7 +191,7 @@ interface DataplaneParts {
   readonly enforced: EnforcerEvents['enforced'];
   /** The state with what this node adds. */
   readonly whole: (state: NodeState) => NodeState;
-  /** A third party changed the rules. */
+  /** A third party changed the rules, or packets were accepted past the deadline of a trial. */
   readonly lost: () => void;
   readonly drifted: (differences: readonly string[]) => void;
 }
@@ -185,6 +206,7 @@ async function runDataplane(
     log,
     digests: await saved.readDigests(),
     readings,
+    deadlinePassed: lost,
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
     ...(await egressOptions(parts, () => rememberEgress(running, saved))),
     enforcer: {

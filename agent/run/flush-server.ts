@@ -121,13 +121,13 @@ export class FlushServer {
     socket.end();
   }
 
-  #guard(command: GuardCommand, by: string): readonly string[] {
+  async #guard(command: GuardCommand, by: string): Promise<readonly string[]> {
     const { node, guard, log } = this.#parts;
     if (guard === null) {
       throw new Error('guarded apply is off on this node (guard.enabled in the configuration)');
     }
     log.info(`nodewall ${command.kind}`, { node, by });
-    return command.kind === 'confirm' ? guard.confirm() : guard.retry(command.policy);
+    return command.kind === 'confirm' ? await guard.confirm() : guard.retry(command.policy);
   }
 
   async #answer(socket: Socket, signal: AbortSignal): Promise<void> {
@@ -138,7 +138,7 @@ export class FlushServer {
     }
     const { by, isDryRun, egressPolicy: policy } = request;
     if (request.guard !== undefined) {
-      await send(socket, { kind: 'guard', policies: this.#guard(request.guard, by) });
+      await send(socket, { kind: 'guard', policies: await this.#guard(request.guard, by) });
       return;
     }
     if (policy !== null) {

@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config, InwardProbeConfig } from '../../apis/config.ts';
+import type { Config, FailsafeEntry, InwardProbeConfig } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Guard, type GuardReport, type Rollback } from '../guard/guard.ts';
@@ -19,6 +19,8 @@ type InwardAsk = ConstructorParameters<typeof InwardProbes>[0]['ask'];
 export interface GuardHooks {
   /** The control plane as this agent reaches it. */
   readonly controlPlane: () => readonly OutwardProbe[];
+  /** API servers and controllers, whatever the configuration's failsafe list is. */
+  readonly failsafe: () => readonly FailsafeEntry[];
   /** Servers behind the address of the cluster's DNS. */
   readonly nameServers: () => readonly Behind[];
   /** Probes by other agents to the servers of the cluster that this node has. */
@@ -38,6 +40,7 @@ interface GuardedParts {
   readonly guard: GuardHooks | null;
   readonly submit: (state: NodeState) => void;
   readonly verify: () => Promise<void>;
+  readonly isInTime: () => Promise<boolean>;
   readonly whole: (state: NodeState) => NodeState;
   /** The state must survive. */
   readonly confirmed: (state: NodeState) => void;
@@ -46,7 +49,19 @@ interface GuardedParts {
 
 /** Guarded apply, with what an earlier run left; null: it is off. */
 export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
-  const { options, config, log, clock, saved, metrics, guard: hooks, submit, verify, whole } = parts;
+  const {
+    options,
+    config,
+    log,
+    clock,
+    saved,
+    metrics,
+    guard: hooks,
+    submit,
+    verify,
+    isInTime,
+    whole,
+  } = parts;
   if (hooks === null) return null;
   const { node, stateDir } = options;
   const file = guardFile(stateDir, log);
@@ -67,7 +82,8 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
     await file.flush();
   }
   return new Guard({
-    ...{ node, config, log, clock, file, submit, verify, whole, memory, confirmed },
+    ...{ node, config, log, clock, file, submit, verify, isInTime, whole, memory, confirmed },
+    controlPlane: hooks.failsafe,
     probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],
     inward,
     events: {

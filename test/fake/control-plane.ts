@@ -121,6 +121,7 @@ export async function fakeControlPlane(
   let epoch = 1;
   let number = 0;
   let now: { state: NodeState; enabled: boolean } | null = null;
+  let apiServer: Update | null = null;
   let fault: Fault | null = null;
   let refusal: ((request: IncomingMessage) => RefusedAnswer | 'hang' | null) | null = null;
 
@@ -152,6 +153,7 @@ export async function fakeControlPlane(
     if (known !== undefined && known.enabled !== now.enabled)
       updates.unshift({ type: 'gate', enabled: now.enabled });
     for (const update of updates) send(watch, update);
+    if (apiServer !== null) send(watch, apiServer);
     send(watch, bookmarkOf(now.state, known === undefined));
   }
 
@@ -250,8 +252,8 @@ export async function fakeControlPlane(
       sendAll([{ type: 'gate', enabled }, bookmarkOf(now.state, false)]);
     },
     endpoints(endpoints) {
-      if (now === null) throw new Error('nothing is published yet');
-      sendAll([{ type: 'endpoints', ...toWrittenEndpoints(endpoints) }, bookmarkOf(now.state, false)]);
+      apiServer = { type: 'endpoints', ...toWrittenEndpoints(endpoints) };
+      if (now !== null) sendAll([apiServer, bookmarkOf(now.state, false)]);
     },
     bookmark() {
       if (now !== null) sendAll([bookmarkOf(now.state, false)]);

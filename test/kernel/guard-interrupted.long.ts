@@ -69,6 +69,12 @@ const INTERRUPTIONS: Readonly<Record<string, (lane: ClusterLane) => Promise<void
     await emptied(lane);
     await lane.start();
   },
+  /** As a kubelet does that has been restarted too. */
+  async 'agent killed, and started only when the API server answers'({ guarded, start, apiServerAnswers }) {
+    await guarded.end();
+    await until('the API server answers', apiServerAnswers, { limit: 60_000 });
+    await start();
+  },
   'kernel emptied': emptied,
   'controller away': (lane) => lane.withoutController(Math.random() * 8_000),
   async 'agent killed, controller away'({ guarded, start, withoutController }) {

@@ -9,7 +9,7 @@ import type { Dataplane } from './dataplane.ts';
 import { GuardedNode, PORT } from './guarded-node.ts';
 import { NODE_NAME, node, type PolicyOptions, policy } from './manifests.ts';
 import { type SettableClock, settableClock } from './settable-clock/settable-clock.ts';
-import { listen } from './talk.ts';
+import { connects, listen } from './talk.ts';
 import { until } from './until.ts';
 
 /** A port that the confirmed rules of every lane close. */
@@ -31,6 +31,8 @@ export interface ClusterLane {
   start(): Promise<void>;
   /** The state that the node must enforce. */
   publish(options: PolicyOptions): void;
+  /** Whether a fresh connection from the node to its API server is possible. */
+  apiServerAnswers(): Promise<boolean>;
   /** Nobody listens at the controller's address for so long (milliseconds). */
   withoutController(time: number): Promise<void>;
   close(): Promise<void>;
@@ -39,6 +41,7 @@ export interface ClusterLane {
 /** Ports that its probes outward need, besides PORT. */
 export const CONTROLLER = 9443;
 export const DNS = 53;
+const API_SERVER = 6443;
 /** The node's address, for the probe to it. */
 const INWARD = 7_001;
 
@@ -50,8 +53,9 @@ export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
   const [there] = topology.plan.clientAddresses;
   if (client === undefined || there === undefined) throw new Error('no client');
   const plane = await clientControlPlane(guarded.node, CONTROLLER);
-  await listen(client, [DNS]);
+  await listen(client, [DNS, API_SERVER]);
   await peerProbes(guarded, plane, INWARD);
+  plane.endpoints([{ port: API_SERVER, addresses: [there.v4] }]);
   const guard = {
     probes: [
       { name: 'backup', tcp: `${there.v4}:${PORT}` },
@@ -65,6 +69,7 @@ export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
     marker: () => ++marker,
     start: () => guarded.follow(plane.url, options, guard, names),
     publish: (one) => plane.publish(toState([node(topology.plan), policy('cut', one)], NODE_NAME)),
+    apiServerAnswers: () => connects(topology.node, there.v4, API_SERVER),
     async withoutController(time) {
       await plane.stop();
       await sleep(time);

@@ -105,3 +105,13 @@ export async function talk(namespace: Namespace, calls: readonly Call[]): Promis
     return await next();
   };
 }
+
+/** Whether a fresh connection is possible, as a program that was started just now makes it. */
+export async function connects(namespace: Namespace, host: string, port: number): Promise<boolean> {
+  const script = `
+    const say = (text) => { console.log(text); process.exit(); };
+    require('node:net').connect(${port}, '${host}', () => say('yes')).on('error', () => say('no'));
+    setTimeout(() => say('no'), 1500);`;
+  const { stdout } = await namespace.run([process.execPath, '-e', script]);
+  return stdout.trim() === 'yes';
+}

@@ -104,8 +104,10 @@ function parse(rule: IptablesRule, sets: ReadonlyMap<string, IpSet>): Parsed {
     const value = words[++i] ?? '';
     if (option === '-j' || option === '-g') target = { option, name: value };
     else if (option === '--nflog-prefix') prefix = value;
-    else if (option === '--match-set') tests.push(inSet(sets.get(value), words[++i] ?? ''));
-    else if (option === '--tcp-flags') {
+    else if (option === '--match-set') {
+      const isIn = inSet(sets.get(value), words[++i] ?? '');
+      tests.push(negated ? (packet) => !isIn(packet) : isIn);
+    } else if (option === '--tcp-flags') {
       // Only a tracked TCP packet is the first of its connection here.
       if (words[++i] !== 'SYN' || !negated) throw new Error(`unknown flags: ${rule.text}`);
       tests.push((packet) => packet.isUntracked === true);

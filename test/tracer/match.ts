@@ -35,6 +35,8 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     }
     case 'notInSet':
       return packet.family === match.family && !isInSet(match, packet, ruleset);
+    case 'pastDeadline':
+      return packet.family === match.family && !hasAddress(ruleset, match.set, match.family, 0n);
     case 'noRouteBack':
       return packet.lacksRouteBack === true;
     case 'fromSocket':

@@ -79,11 +79,8 @@ function compareSets(
   return differences;
 }
 
-function holdsSet({ type, family, members }: KernelSet, set: IpSet): boolean {
-  return (
-    type === set.type &&
-    family === set.family &&
-    members !== null &&
-    sameMembers(members, holdable(set).members)
-  );
+function holdsSet({ type, family, members, timed }: KernelSet, set: IpSet): boolean {
+  if (type !== set.type || family !== set.family || (timed ?? false) !== (set.timeout !== undefined))
+    return false;
+  return timed === true || (members !== null && sameMembers(members, holdable(set).members));
 }

@@ -24,6 +24,8 @@ export interface KernelSet {
    * Members as `holdable` returns them. Null: the set has something that is never in a set of ours.
    */
   readonly members: SetMembers | null;
+  /** The members have a timeout; they are not read. Absent: they have none. */
+  readonly timed?: true;
 }
 
 const IPSET_FAMILY = { 4: 'inet', 6: 'inet6' } as const;
@@ -75,7 +77,11 @@ function halves(family: Family): Cidr[] {
 }
 
 export function toKernelSet(set: IpSet, { maxelem }: Pick<KernelSet, 'maxelem'>): KernelSet {
-  return { family: set.family, type: set.type, maxelem, members: holdable(set).members };
+  const { family, type, timeout } = set;
+  const members = holdable(set).members;
+  return timeout === undefined
+    ? { family, type, maxelem, members }
+    : { family, type, maxelem, members: NO_MEMBERS, timed: true };
 }
 
 /**
@@ -92,6 +98,7 @@ export function definition(name: string, set: IpSet): SetDefinition & { readonly
     // while it is filled.
     hashsize: Math.max(64, powerOfTwo(count) / 2),
     maxelem: Math.max(MIN_MAXELEM, powerOfTwo(2 * count)),
+    ...(set.timeout === undefined ? {} : { timeout: set.timeout }),
   };
 }
 
@@ -165,8 +172,11 @@ async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
 function readSet(set: SavedSet): KernelSet {
   const { family = 'inet', maxelem = MIN_MAXELEM, timeout } = set as SavedSet<'hash:ip'>;
   const known = { family: family === 'inet' ? (4 as const) : (6 as const), type: set.type, maxelem };
-  return { ...known, members: timeout === undefined ? readMembers(known.family, set) : null };
+  if (timeout !== undefined) return { ...known, members: NO_MEMBERS, timed: true };
+  return { ...known, members: readMembers(known.family, set) };
 }
+
+const NO_MEMBERS: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
 function readMembers(family: Family, set: SavedSet): SetMembers | null {
   const width = set.type === 'hash:ip,port' ? KEY_LENGTH.service[family] : KEY_LENGTH.address[family];

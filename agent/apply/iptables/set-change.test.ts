@@ -59,6 +59,22 @@ describe('the change of sets', () => {
     assert.equal(unwanted, 'destroy nodewall-b\n');
   });
 
+  it('leaves entries with a timeout to who renews them', () => {
+    const [timed, other] = [4, 6].map((family) => ({
+      ...addressSet(NAME, family as 4 | 6, []),
+      ...{ type: 'hash:net' as const, timeout: 30 },
+      members: { singles: new Uint8Array(), prefixes: [{ family: family as 4 | 6, value: 0n, length: 0 }] },
+    }));
+    assert.ok(timed && other);
+    assert.deepEqual(change(timed, timed), ['', '', '']);
+    assert.equal(
+      toRestoreText(setChange(new Map(), new Map([[NAME, other]])).first),
+      'create nodewall-a hash:net family inet6 hashsize 64 maxelem 65536 timeout 30\nadd nodewall-a ::/1\nadd nodewall-a 8000::/1\n',
+    );
+    const { timeout: _, ...lasting } = timed;
+    assert.match(change(lasting, timed)[0] ?? '', /timeout 30\n.*\n.*\nswap nodewall-tmp-0 nodewall-a\n/);
+  });
+
   it('never uses a temporary name that exists', () => {
     const held = new Map(
       ['nodewall-tmp-0', NAME].map((name) => [

@@ -102,8 +102,10 @@ const NONE: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
 function stepOf(there: KernelSet | undefined, set: IpSet, members: SetMembers): Step {
   if (there === undefined || there.type !== set.type || there.family !== set.family) return { kind: 'new' };
-  if (there.members === null) return { kind: 'replaced' };
+  const isTimed = set.timeout !== undefined;
+  if (there.members === null || (there.timed ?? false) !== isTimed) return { kind: 'replaced' };
   const { maxelem } = there;
+  if (isTimed) return { kind: 'same', maxelem, added: NONE, removed: NONE };
   if (sameMembers(there.members, members)) return { kind: 'same', maxelem, added: NONE, removed: NONE };
   const singles = diffSingles(memberWidth(set), there.members.singles, members.singles);
   const prefixes = diffPrefixes(there.members.prefixes, members.prefixes);

@@ -92,3 +92,16 @@ export function addNotInSet(encoding: RuleEncoding, { family, field, set }: Matc
   encoding.expressions.push(address(family, field));
   addNamedLookup(encoding, set, { inverted: true });
 }
+
+/** The address of all zeros is looked up, whatever the packet's is. */
+export function addPastDeadline(encoding: RuleEncoding, { family, set }: MatchOf<'pastDeadline'>): void {
+  requireFamily(encoding, family);
+  const zeros = new Uint8Array(WIDTH[family]);
+  encoding.expressions.push(address(family, 'saddr'), {
+    kind: 'bitwise',
+    register: REGISTER,
+    mask: zeros,
+    xor: zeros,
+  });
+  addNamedLookup(encoding, set, { inverted: true });
+}

@@ -1,7 +1,7 @@
 import { packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
-import { addAddress, addNotIn, addNotInSet } from './encode-address-match.ts';
+import { addAddress, addNotIn, addNotInSet, addPastDeadline } from './encode-address-match.ts';
 import { addIcmp, addIgmp } from './encode-icmp-match.ts';
 import { addOriginalPorts, addPorts, addPortTuples, addService } from './encode-port-match.ts';
 import { DATA_TYPE, packPort, TYPE_OF_PROTOCOL, typeOf } from './encode-set.ts';
@@ -41,6 +41,7 @@ const MATCHES: Encoders = {
   ctNoSnat: (encoding) => addFlags(encoding, 'status', CT_SNAT, true),
   mark: addMark,
   notInSet: addNotInSet,
+  pastDeadline: addPastDeadline,
   noRouteBack: (encoding) => addEqual(encoding, FIB_BACK, packMachine32(0)),
   fromSocket: (encoding) => addEqual(encoding, meta('skuid'), packMachine32(NO_USER), true),
   tcpSyn: addSyn,

@@ -44,6 +44,11 @@ const OF_NODES: readonly NftNeed[] = [
   },
   {
     ...core,
+    what: 'sets with timeouts',
+    text: `add set ${TRIAL_TABLE} timed { type ipv4_addr; flags timeout; elements = { 0.0.0.0 timeout 30s }; }\n${rule('ip saddr & 0.0.0.0 != @timed accept')}`,
+  },
+  {
+    ...core,
     what: 'verdict maps',
     text: `add map ${TRIAL_TABLE} ports { type inet_service : verdict; flags interval; elements = { 80-90 : goto peer }; }\n${rule('tcp dport vmap @ports')}`,
   },

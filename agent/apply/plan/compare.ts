@@ -27,8 +27,7 @@ export function compare(wanted: Ruleset, now: CurrentState): string[] {
       there.family !== set.family ||
       there.key !== set.key ||
       (there.timed ?? false) !== (set.timed ?? false) ||
-      !there.members ||
-      !sameMembers(there.members, set.members)
+      (!set.timed && (!there.members || !sameMembers(there.members, set.members)))
     ) {
       differences.push(`set ${name} has different members`);
     }

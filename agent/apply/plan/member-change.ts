@@ -20,6 +20,8 @@ const NO_MEMBERS: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
 export function memberChange(current: CurrentSet | undefined, set: NamedSet): MemberChange {
   const { members, interval, family } = set;
+  // Who renews the elements knows better than the reconciler which are there.
+  if (set.timed && current !== undefined) return NO_CHANGE;
   const before = current === undefined ? NO_MEMBERS : current.members;
   if (before === null) return { more: [flush(set), ...change('addElements', set, members)], less: [] };
   if (sameMembers(before, members)) return NO_CHANGE;
@@ -49,7 +51,10 @@ function change(
   const keys = interval
     ? Buffer.concat([packRanges(set.family, toPrefixRanges(members)), doubled(members.singles, keyLength)])
     : members.singles;
-  return keys.length === 0 ? [] : [{ kind, set: set.name, keyLength, interval, keys }];
+  if (keys.length === 0) return [];
+  const command = { kind, set: set.name, keyLength, interval, keys } as const;
+  if (set.timeout === undefined) return [command];
+  return [{ ...command, timeouts: new Array(keys.length / keyLength).fill(set.timeout) }];
 }
 
 function count({ key, family }: NamedSet, { singles, prefixes }: SetMembers): number {

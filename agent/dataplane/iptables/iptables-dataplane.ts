@@ -1,7 +1,9 @@
 import type { Family } from '../../../lib/net/address.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
+import { DeadlineKeeper, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import { RuleCounters } from '../../apply/iptables/counted.ts';
+import { ipsetDeadline, ipsetDeadlineOf } from '../../apply/iptables/ipset-deadline.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import type { CountedTable } from '../../record/accounting.ts';
@@ -19,15 +21,17 @@ import { pollKernel } from './poll-kernel.ts';
 export function iptablesDataplane(tools: IptablesTools): Dataplane {
   return {
     name: 'iptables',
-    run({ config, readings, enforcer: parts }) {
+    run({ config, log, readings, deadlinePassed: passed = () => {}, enforcer: parts }) {
       const counters = new RuleCounters();
       const inForce = () => reconciler.inForce();
       const counted = countedTools(tools, { counters, inForce }, readings);
       const reconciler: IptablesReconciler = new IptablesReconciler(counted);
       const observed = observe(reconciler);
+      const kernel = ipsetDeadline(tools.ipset, inForce);
+      const deadline = new DeadlineKeeper({ clock: parts.clock, log, kernel, passed });
       const enforcer = new Enforcer({
         ...parts,
-        reconciler: observed.reconciler,
+        reconciler: withDeadline(observed.reconciler, deadline, ipsetDeadlineOf),
         renderer: (canLog) => iptablesRenderer(config, canLog),
       });
       return {
@@ -42,6 +46,7 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
           return () => (ruleset === null ? {} : iptablesBootFiles(ruleset));
         },
         digests: () => ({}),
+        deadline,
         watch: () => pollKernel(enforcer, observed.verifyTook),
         floating: null,
       };

@@ -1,6 +1,7 @@
 import type { NodeState } from '../../../apis/compiled.ts';
 import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { type DeadlineKeeper, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer, type EnforcerOptions } from '../../apply/enforcer.ts';
 import type { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { type EgressMemory, toEgressMemory } from '../../egress/egress-memory.ts';
@@ -8,6 +9,7 @@ import { EgressReconciler, type EgressRuleset } from '../../egress/egress-reconc
 import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import { withLingering } from '../../egress/lingering.ts';
 import type { OpenNetwork } from '../../egress/open-network.ts';
+import { deadlineOf } from '../../render/deadline.ts';
 import { renderer } from '../../render/render.ts';
 
 interface EgressEnforcerOptions {
@@ -18,6 +20,7 @@ interface EgressEnforcerOptions {
   readonly health: EgressHealth;
   /** What an earlier run had in force; null: not known. */
   readonly last: NodeEgress | null;
+  readonly deadline: DeadlineKeeper;
 }
 
 interface EgressEnforcing {
@@ -33,6 +36,7 @@ export function egressEnforcer({
   network,
   health,
   last,
+  deadline,
 }: EgressEnforcerOptions): EgressEnforcing {
   const rulesets = new EgressRulesets(config, health, last);
   const running = new Enforcer<EgressRuleset>({
@@ -44,7 +48,7 @@ export function egressEnforcer({
         health.inForce(result.state.egress === undefined ? null : rulesets.known());
       },
     },
-    reconciler: new EgressReconciler(reconciler, network, last),
+    reconciler: withDeadline(new EgressReconciler(reconciler, network, last), deadline, deadlineOf),
     renderer: (canLog) => rulesets.renderer(canLog),
   });
   return { enforcer: running, memory: () => rulesets.memory() };

@@ -1,14 +1,17 @@
 import type { Generation } from 'nftables-napi';
 import type { NodeState } from '../../../apis/compiled.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
+import { DeadlineKeeper, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
+import { nftDeadline } from '../../apply/netlink/nft-deadline.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import type { OpenFloating, openFloating } from '../../egress/floating/open-floating.ts';
 import type { EgressHealth } from '../../egress/health/egress-health.ts';
 import type { openNetwork } from '../../egress/open-network.ts';
 import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
 import { nftOwners } from '../../record/owners.ts';
+import { DEADLINE_SETS, deadlineOf } from '../../render/deadline.ts';
 import { renderer } from '../../render/render.ts';
 import type { Ruleset } from '../../render/ruleset.ts';
 import type { Dataplane, DataplaneOptions, Running } from '../dataplane.ts';
@@ -35,15 +38,24 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
   return {
     name: 'nftables',
     run(options) {
-      const { log, digests, readings, troubled, enforcer: parts } = options;
+      const {
+        log,
+        digests,
+        readings,
+        troubled,
+        deadlinePassed: passed = () => {},
+        enforcer: parts,
+      } = options;
       const committed = (generation: Readonly<Generation>): void => reconciler.committed(generation);
       const floating = egress?.openFloating({ log, clock: parts.clock, committed, troubled }) ?? null;
       const counted = countedKernel(floating?.keptIn(kernel) ?? kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
+      const { clock } = parts;
+      const deadline = new DeadlineKeeper({ clock, log, kernel: nftDeadline(kernel, committed), passed });
       const enforcer =
         egress === null || floating === null
-          ? plainEnforcer(options, withoutSteering(reconciler, kernel))
-          : withEgress(options, { reconciler, egress, floating });
+          ? plainEnforcer(options, withDeadline(withoutSteering(reconciler, kernel), deadline, deadlineOf))
+          : withEgress(options, { reconciler, egress, floating, deadline });
       return {
         enforcer,
         counts: kernelCounts(counted),
@@ -56,11 +68,12 @@ export function nftablesDataplane(kernel: Kernel, egress: EgressParts | null): D
           return () => (ruleset === null ? {} : nftBootFiles(ruleset, state, options.config));
         },
         digests: () => reconciler.digests(),
+        deadline,
         floating: floating?.kernel ?? null,
         egressHealth: enforcer.egressHealth,
         egressMemory: enforcer.egressMemory,
         watch() {
-          const quietSets = egress?.LIVE_SETS ?? [];
+          const quietSets = [...(egress?.LIVE_SETS ?? []), ...Object.values(DEADLINE_SETS)];
           return watchKernel({ reconciler, enforcer, log, clock: parts.clock, troubled, quietSets });
         },
       };
@@ -95,9 +108,13 @@ interface EgressWith {
   readonly reconciler: NodeRuleReconciler;
   readonly egress: EgressParts;
   readonly floating: OpenFloating;
+  readonly deadline: DeadlineKeeper;
 }
 
-function withEgress(options: DataplaneOptions, { reconciler, egress, floating }: EgressWith): Enforcing {
+function withEgress(
+  options: DataplaneOptions,
+  { reconciler, egress, floating, deadline }: EgressWith,
+): Enforcing {
   const { config, log, troubled, egressProblems, egressHealth, enforcer: parts } = options;
   const drifted = (repairs: readonly string[]): void => parts.events.drifted(repairs);
   const { clock } = parts;
@@ -113,7 +130,15 @@ function withEgress(options: DataplaneOptions, { reconciler, egress, floating }:
     reported: (report) => egressHealth?.(report),
   });
   const last = options.lastEgress ?? null;
-  const enforcing = egress.egressEnforcer({ config, enforcer: parts, reconciler, network, health, last });
+  const enforcing = egress.egressEnforcer({
+    config,
+    enforcer: parts,
+    reconciler,
+    network,
+    health,
+    last,
+    deadline,
+  });
   const { enforcer } = enforcing;
   return {
     submit(state) {

@@ -1,4 +1,4 @@
-import { CHANGED_BY_NAT, type FailsafeRules } from '../failsafe.ts';
+import { CHANGED_BY_NAT, type FailsafeRules, inOneList } from '../failsafe.ts';
 import { plainChain, plainRule } from '../plain.ts';
 import type { Chain, L4Protocol, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import type { Dispatched } from './build.ts';
@@ -85,12 +85,6 @@ function behind(chain: Chain, { exempt, failsafe, hasChains }: ProtocolFront): r
 
 function countOf({ ports, nat, answers }: FailsafeRules): number {
   return ports.length + nat.length + answers.length;
-}
-
-function inOneList({ ports, nat, answers, mayAnswer }: FailsafeRules): NftRule[] {
-  const only = (match: Match, rules: readonly NftRule[]): NftRule[] =>
-    rules.map((rule) => ({ ...rule, matches: [match, ...rule.matches] }));
-  return [...ports, ...only(CHANGED_BY_NAT, nat), ...only(mayAnswer, answers)];
 }
 
 function withKnownProtocol(rule: NftRule): NftRule {

@@ -69,6 +69,10 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
       return [{ extension: `-m set --match-set ${setName(match.set, setNames)} dst,dst` }];
     case 'notIn':
       return notIn(match, family);
+    case 'pastDeadline':
+      // The set has all addresses, or none.
+      if (match.family !== family) return [];
+      return [{ extension: `-m set ! --match-set ${setName(match.set, setNames)} src` }];
     case 'local':
       return [{ extension: `-m addrtype --${match.field === 'saddr' ? 'src' : 'dst'}-type LOCAL` }];
     case 'ctNew':

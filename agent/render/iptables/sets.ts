@@ -1,11 +1,24 @@
-import type { NamedSet } from '../ruleset.ts';
+import type { Family } from '../../../lib/net/address.ts';
+import type { NamedSet, SetMembers } from '../ruleset.ts';
 import { toSetName } from './name.ts';
 import type { IpSet } from './tables.ts';
+
+/**
+ * A match of iptables looks up the packet's address, whatever it is: in place of one element such a
+ * set has all addresses.
+ */
+const EVERYTHING: Readonly<Record<Family, SetMembers>> = {
+  4: { singles: new Uint8Array(), prefixes: [{ family: 4, value: 0n, length: 0 }] },
+  6: { singles: new Uint8Array(), prefixes: [{ family: 6, value: 0n, length: 0 }] },
+};
 
 /** Converts a set of the Ruleset to an ipset. */
 export function toIpSet(set: NamedSet): IpSet {
   const type = typeOf(set);
-  return { name: toSetName(set, type), family: set.family, type, members: set.members };
+  const { family, timeout } = set;
+  if (timeout !== undefined)
+    return { name: toSetName(set, type), family, type, members: EVERYTHING[family], timeout: timeout / 1000 };
+  return { name: toSetName(set, type), family, type, members: set.members };
 }
 
 /**

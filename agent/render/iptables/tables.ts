@@ -72,6 +72,8 @@ export interface IpSet {
   readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
   /** As in NamedSet: packed singles, and prefixes. */
   readonly members: SetMembers;
+  /** Of each member, in seconds; who renews them is not the reconciler. Absent: members stay. */
+  readonly timeout?: number;
 }
 
 /**

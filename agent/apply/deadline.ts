@@ -1,0 +1,159 @@
+import type { Clock } from '../../lib/process/clock.ts';
+import { Lane } from '../../lib/process/lane.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { Applied, Reconciler } from './dataplane.ts';
+
+/** The elements of a dataplane that keep the deadline of a trial (agent/render/deadline.ts). */
+export interface DeadlineKernel {
+  /**
+   * The deadline is so many milliseconds from now, whether or not it has passed. Returns whether
+   * all of its elements were still there. Throws if the sets are not there, or cannot be changed.
+   */
+  move(milliseconds: number): Promise<boolean>;
+}
+
+interface DeadlineParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly kernel: DeadlineKernel;
+  /**
+   * The deadline has passed, so the kernel accepted more than the rules say; it is in the future
+   * again.
+   */
+  readonly passed: () => void;
+}
+
+/** Of the time until the deadline, in which it is moved: three attempts may fail. */
+const PART = 4;
+/** Milliseconds until the next attempt after one that failed. */
+const AGAIN = 1_000;
+/** Milliseconds: the kernel counts in ticks. */
+const TICK = 20;
+
+/**
+ * Moves the deadline of the rules that are tried, as long as this process runs. Each time proves
+ * that it has not passed since the time before: by the elements, which only the kernel's clock
+ * deletes, and by the clock, as somebody may have made them again (a third party, or a replacement
+ * of the whole table).
+ */
+export class DeadlineKeeper {
+  readonly #parts: DeadlineParts;
+  readonly #lane = new Lane();
+  #milliseconds: number | null = null;
+  /** The kernel counts from then on, or later (monotonic milliseconds). */
+  #from = Number.NEGATIVE_INFINITY;
+  #cancel = (): void => {};
+
+  constructor(parts: DeadlineParts) {
+    this.#parts = parts;
+  }
+
+  /** Milliseconds of the deadline in the kernel; null: it has none. */
+  get milliseconds(): number | null {
+    return this.#milliseconds;
+  }
+
+  /** Rules with a deadline are in force. It is moved at once, as the change may have taken long. */
+  async begin(milliseconds: number): Promise<void> {
+    if (this.#milliseconds === milliseconds) return;
+    await this.#lane.run(async () => {
+      this.#milliseconds = milliseconds;
+      this.#from = Number.NEGATIVE_INFINITY;
+      await this.#move(milliseconds);
+    });
+  }
+
+  /** The rules with a deadline are about to be replaced by others. */
+  async end(): Promise<void> {
+    this.#cancel();
+    this.#milliseconds = null;
+    await this.#lane.run(async () => {});
+  }
+
+  /**
+   * Whether nothing was accepted past the deadline until now, since the rules that are tried are in
+   * force. False also where the kernel cannot be asked. Where it has passed, `passed` was called.
+   */
+  check(): Promise<boolean> {
+    return this.#lane.run(async () => {
+      const milliseconds = this.#milliseconds;
+      if (milliseconds === null) return true;
+      const from = this.#from;
+      const isMoved = await this.#move(milliseconds);
+      // Replaced meanwhile by rules without one.
+      if (this.#milliseconds === null) return true;
+      if (isMoved === 'failed') return false;
+      if (isMoved === 'there' && this.#parts.clock.now() - from < milliseconds - TICK) return true;
+      this.#passed();
+      return false;
+    });
+  }
+
+  /** The kernel goes on to count: from now on nobody moves it. */
+  async close(): Promise<void> {
+    await this.end();
+  }
+
+  async #move(milliseconds: number): Promise<'there' | 'gone' | 'failed'> {
+    const { clock, kernel, log } = this.#parts;
+    const began = clock.now();
+    this.#cancel();
+    try {
+      const isThere = await kernel.move(milliseconds);
+      this.#from = began;
+      this.#again(milliseconds / PART);
+      return isThere ? 'there' : 'gone';
+    } catch (error) {
+      if (this.#milliseconds === null) return 'failed';
+      log.warn('cannot renew the deadline of the rules that are tried; trying again', {
+        ...{ stage: 'guard', error: (error as Error).message },
+      });
+      this.#again(AGAIN);
+      return 'failed';
+    }
+  }
+
+  #again(after: number): void {
+    if (this.#milliseconds === null) return;
+    this.#cancel = this.#parts.clock.after(after, () => void this.check());
+  }
+
+  #passed(): void {
+    const { log, passed } = this.#parts;
+    const message =
+      'the deadline of the rules that are tried had passed: the agent did not run for a while, and the failsafe list was accepted whatever the rules say; these are not confirmed';
+    log.warn(message, { stage: 'guard', seconds: (this.#milliseconds ?? 0) / 1000 });
+    passed();
+  }
+}
+
+/** The same reconciler; the deadline of what it applies is kept. */
+export function withDeadline<Desired>(
+  reconciler: Reconciler<Desired>,
+  keeper: Pick<DeadlineKeeper, 'begin' | 'end' | 'milliseconds'>,
+  deadlineOf: (desired: Desired) => number | null,
+): Reconciler<Desired> {
+  async function without(desired: Desired): Promise<Applied> {
+    const before = keeper.milliseconds;
+    if (before === null) return await reconciler.apply(desired);
+    await keeper.end();
+    try {
+      return await reconciler.apply(desired);
+    } catch (error) {
+      // The rules before stay in force.
+      await keeper.begin(before);
+      throw error;
+    }
+  }
+  return {
+    async apply(desired) {
+      const milliseconds = deadlineOf(desired);
+      if (milliseconds === null) return await without(desired);
+      const applied = await reconciler.apply(desired);
+      await keeper.begin(milliseconds);
+      return applied;
+    },
+    verify: () => reconciler.verify(),
+    holdsRules: () => reconciler.holdsRules(),
+  };
+}

@@ -1,0 +1,42 @@
+import type { Ipset, Operation } from 'ipset-ts';
+import type { IpSet, IptablesRuleset } from '../../render/iptables/tables.ts';
+import type { DeadlineKernel } from '../deadline.ts';
+import { entries, holdable, memberCount, refOf } from './kernel-set.ts';
+
+/** The sets of a ruleset that keep the deadline of a trial; empty: it has none. */
+function deadlineSets({ sets }: Pick<IptablesRuleset, 'sets'>): IpSet[] {
+  return [...sets.values()].filter(({ timeout }) => timeout !== undefined);
+}
+
+/** Milliseconds until the deadline of this ruleset, from when it is renewed; null: it has none. */
+export function ipsetDeadlineOf(ruleset: Pick<IptablesRuleset, 'sets'>): number | null {
+  const [first] = deadlineSets(ruleset);
+  return first?.timeout === undefined ? null : first.timeout * 1000;
+}
+
+/** @param inForce the ruleset that has the deadline */
+export function ipsetDeadline(
+  ipset: Pick<Ipset, 'save' | 'restore'>,
+  inForce: () => IptablesRuleset | null,
+): DeadlineKernel {
+  return {
+    async move(milliseconds) {
+      const ruleset = inForce();
+      const sets = ruleset === null ? [] : deadlineSets(ruleset);
+      let isThere = true;
+      const renewals: Operation[] = [];
+      for (const set of sets) {
+        const { members } = holdable(set);
+        const [saved] = await ipset.save(set.name);
+        // Entries whose time is over are not listed.
+        isThere &&= saved?.entries.length === memberCount(set, members);
+        for (const entry of entries(set, members)) {
+          const timed = { ...entry, timeout: milliseconds / 1000 };
+          renewals.push({ op: 'add', set: refOf(set.name, set), entry: timed } as Operation);
+        }
+      }
+      await ipset.restore(renewals, { exist: true });
+      return isThere;
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { failsafeList } from '../../apis/failsafe.ts';
+import type { Flow } from '../../apis/flow.ts';
+import type { Direction } from '../../apis/objects.ts';
+import { BITS, FAMILIES, type Family, parseAddress, WIDTH } from '../../lib/net/address.ts';
+import { failsafeRules, inOneList } from './failsafe.ts';
+import { comment } from './name.ts';
+import { plainRule } from './plain.ts';
+import type { Match, NamedSet, NftRule, Ruleset, SetMembers } from './ruleset.ts';
+import type { SetMatches } from './set-matches.ts';
+
+/**
+ * The deadline of a trial: sets of one element, which the kernel deletes when nobody renews it
+ * (agent/apply/deadline.ts). From then on rules before those of policies accept the failsafe list
+ * and what the trial's probes need, so that somebody can start the agent again.
+ */
+export const DEADLINE_SETS: Readonly<Record<Family, string>> = {
+  4: 'trial-deadline-v4',
+  6: 'trial-deadline-v6',
+};
+
+/** The address of all zeros. */
+const MEMBERS: Readonly<Record<Family, SetMembers>> = {
+  4: { singles: new Uint8Array(WIDTH[4]), prefixes: [] },
+  6: { singles: new Uint8Array(WIDTH[6]), prefixes: [] },
+};
+
+function deadlineSet(family: Family, timeout: number): NamedSet {
+  return {
+    ...{ name: DEADLINE_SETS[family], family, key: 'address', interval: false, members: MEMBERS[family] },
+    ...{ comment: 'while the agent watches rules that are tried', timed: true, timeout },
+  };
+}
+
+/** Milliseconds until the deadline of this ruleset, from when it is renewed; null: it has none. */
+export function deadlineOf({ sets }: Pick<Ruleset, 'sets'>): number | null {
+  return sets.get(DEADLINE_SETS[4])?.timeout ?? null;
+}
+
+interface DeadlineContext {
+  readonly state: NodeState;
+  readonly config: Config;
+  readonly setMatches: SetMatches;
+}
+
+/** The rules of one base chain, and the sets that they name; none while nothing is tried. */
+export function deadlineRules(
+  direction: Direction,
+  { state, config, setMatches }: DeadlineContext,
+): { readonly rules: readonly NftRule[]; readonly sets: readonly NamedSet[] } {
+  const { deadline } = state;
+  if (deadline === undefined) return { rules: [], sets: [] };
+  const lists = {
+    ingress: failsafeList(config, 'ingress', state),
+    egress: [...failsafeList(config, 'egress', state), ...deadline.entries],
+  };
+  const answered = lists[direction === 'ingress' ? 'egress' : 'ingress'];
+  const to = (): string => '';
+  const listed = [
+    ...failsafeRules({ asked: lists[direction], answered }, direction, { state, setMatches, to }).values(),
+  ];
+  const accepted = [
+    ...listed.flatMap(inOneList).map(({ matches }) => matches),
+    ...deadline.flows.filter((flow) => flow.direction === direction).flatMap(flowMatches),
+  ];
+  return {
+    rules: FAMILIES.flatMap((family) => {
+      const past: Match = { match: 'pastDeadline', family, set: DEADLINE_SETS[family] };
+      return unique(accepted.filter((matches) => isPossible(matches, family))).map((matches) => ({
+        ...plainRule({ kind: 'accept' }, past, ...matches),
+        comment: comment('failsafe past the deadline of a trial'),
+      }));
+    }),
+    sets: [
+      ...FAMILIES.map((family) => deadlineSet(family, deadline.milliseconds)),
+      ...listed.flatMap(({ sets }) => sets),
+    ],
+  };
+}
+
+function isPossible(matches: readonly Match[], family: Family): boolean {
+  return matches.every((match) => !('family' in match) || match.family === family);
+}
+
+/** Probes share flows, as of one server. */
+function unique(all: readonly (readonly Match[])[]): (readonly Match[])[] {
+  const text = (matches: readonly Match[]): string =>
+    JSON.stringify(matches, (_, value) => (typeof value === 'bigint' ? `${value}` : value));
+  return [...new Map(all.map((matches) => [text(matches), matches])).values()];
+}
+
+/** New connections, before and after destination NAT; none of a flow without an end or a port. */
+function flowMatches({ direction, src, dst, protocol, dstPort, icmpType }: Flow): Match[][] {
+  const peer = parseAddress((direction === 'ingress' ? src : dst) ?? '');
+  if (peer === null) return [];
+  const { family } = peer;
+  const cidr = { ...peer, length: BITS[family] };
+  const field = direction === 'ingress' ? 'saddr' : 'daddr';
+  const end: Match = { match: 'address', family, field, in: { cidr } };
+  if (protocol === 'icmp' || protocol === 'icmpv6')
+    return [[end, { match: 'icmp', protocol, types: [{ type: icmpType ?? 0, code: null }] }]];
+  if ((protocol !== 'tcp' && protocol !== 'udp') || dstPort === undefined) return [];
+  const ranges = [[dstPort, dstPort]] as const;
+  const now: Match[] = [{ match: 'port', protocol, field: 'dport', ranges }, end];
+  if (direction === 'ingress') return [now];
+  const original: Match = { match: 'address', family, field: 'originalDaddr', in: { cidr } };
+  return [now, [{ match: 'ctDnat' }, { match: 'originalPort', protocol, ranges }, original]];
+}
