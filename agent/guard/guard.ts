@@ -201,12 +201,13 @@ export class Guard {
    */
   async confirm(): Promise<readonly string[]> {
     const isInTime = await this.#parts.isInTime();
-    if (this.#isInterrupted) {
-      this.#isInterrupted = false;
+    const { trial, interrupted } = this.#state;
+    if (this.#isInterrupted && (trial ?? interrupted) !== null) {
+      this.#isInterrupted = trial === null;
       throw new Error(NOT_CONFIRMED.interrupted);
     }
     if (!isInTime) throw new Error(NOT_CONFIRMED.unknown);
-    const tried = this.#state.trial?.changes.map(({ key }) => key) ?? [];
+    const tried = trial?.changes.map(({ key }) => key) ?? [];
     this.#happened({ kind: 'confirm' });
     return tried;
   }

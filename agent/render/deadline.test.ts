@@ -77,6 +77,7 @@ describe('the deadline of a trial', () => {
     ]);
     assert.deepEqual(pastOf(linesOf(tried, 'input', NO_FAILSAFE)), [
       'ip saddr & 0.0.0.0 != @trial-deadline-v4 ct state untracked tcp sport 7443 ip saddr 192.0.2.1 tcp flags & (fin | syn | rst | ack) != syn',
+      'ip saddr & 0.0.0.0 != @trial-deadline-v4 ct state untracked udp sport 514 ip saddr 192.0.2.2',
       'ip saddr & 0.0.0.0 != @trial-deadline-v4 tcp dport 22 ip saddr 192.0.2.3',
       'ip6 saddr & :: != @trial-deadline-v6 ct state untracked tcp sport 7443 ip6 saddr 2001:db8::1 tcp flags & (fin | syn | rst | ack) != syn',
     ]);

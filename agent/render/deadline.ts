@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
+import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import { failsafeList } from '../../apis/failsafe.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
@@ -53,7 +53,7 @@ export function deadlineRules(
   if (deadline === undefined) return { rules: [], sets: [] };
   const lists = {
     ingress: failsafeList(config, 'ingress', state),
-    egress: [...failsafeList(config, 'egress', state), ...deadline.entries],
+    egress: [...failsafeList(config, 'egress', state), ...deadline.entries, ...outward(deadline.flows)],
   };
   const answered = lists[direction === 'ingress' ? 'egress' : 'ingress'];
   const to = (): string => '';
@@ -90,20 +90,40 @@ function unique(all: readonly (readonly Match[])[]): (readonly Match[])[] {
   return [...new Map(all.map((matches) => [text(matches), matches])).values()];
 }
 
-/** New connections, before and after destination NAT; none of a flow without an end or a port. */
+interface OutwardFlow extends Flow {
+  readonly dst: string;
+  readonly protocol: 'tcp' | 'udp';
+  readonly dstPort: number;
+}
+
+function isOutward(flow: Flow): flow is OutwardFlow {
+  const { direction, dst, protocol, dstPort } = flow;
+  const hasPort = (protocol === 'tcp' || protocol === 'udp') && dstPort !== undefined;
+  return direction === 'egress' && dst !== undefined && hasPort;
+}
+
+/** Connections to a port, as entries: of many servers these are one set. */
+function outward(flows: readonly Flow[]): FailsafeEntry[] {
+  const byPort = Map.groupBy(flows.filter(isOutward), ({ protocol, dstPort }) => `${protocol} ${dstPort}`);
+  return [...byPort.values()].flatMap((group): FailsafeEntry[] => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const { protocol, dstPort } = first;
+    const peers = [...new Set(group.map(({ dst }) => dst))].sort();
+    return [{ protocol, ports: [dstPort, dstPort], peers }];
+  });
+}
+
+/** Connections to this node, and echo requests; none of a flow without an end or a port. */
 function flowMatches({ direction, src, dst, protocol, dstPort, icmpType }: Flow): Match[][] {
   const peer = parseAddress((direction === 'ingress' ? src : dst) ?? '');
   if (peer === null) return [];
   const { family } = peer;
-  const cidr = { ...peer, length: BITS[family] };
   const field = direction === 'ingress' ? 'saddr' : 'daddr';
-  const end: Match = { match: 'address', family, field, in: { cidr } };
-  if (protocol === 'icmp' || protocol === 'icmpv6')
-    return [[end, { match: 'icmp', protocol, types: [{ type: icmpType ?? 0, code: null }] }]];
-  if ((protocol !== 'tcp' && protocol !== 'udp') || dstPort === undefined) return [];
-  const ranges = [[dstPort, dstPort]] as const;
-  const now: Match[] = [{ match: 'port', protocol, field: 'dport', ranges }, end];
-  if (direction === 'ingress') return [now];
-  const original: Match = { match: 'address', family, field: 'originalDaddr', in: { cidr } };
-  return [now, [{ match: 'ctDnat' }, { match: 'originalPort', protocol, ranges }, original]];
+  const end: Match = { match: 'address', family, field, in: { cidr: { ...peer, length: BITS[family] } } };
+  if ((protocol === 'icmp' || protocol === 'icmpv6') && icmpType !== undefined)
+    return [[end, { match: 'icmp', protocol, types: [{ type: icmpType, code: null }] }]];
+  if (direction === 'egress' || dstPort === undefined) return [];
+  if (protocol !== 'tcp' && protocol !== 'udp') return [];
+  return [[{ match: 'port', protocol, field: 'dport', ranges: [[dstPort, dstPort]] }, end]];
 }

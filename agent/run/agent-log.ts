@@ -1,5 +1,5 @@
 import { NftError } from 'nftables-napi';
-import type { CompiledRule } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
@@ -19,6 +19,7 @@ export class AgentLog {
   /** The policies in force; `#rules` has their rules in one list. */
   #policies: Policies = new Map();
   #rules: readonly CompiledRule[] = [];
+  #deadline: NodeState['deadline'];
   #warned: string | null = null;
   #revision = 0;
 
@@ -44,19 +45,26 @@ export class AgentLog {
     }
     if (warning !== null && warning !== this.#warned) this.#log.warn(warning, where);
     this.#warned = warning;
+    // The rules are confirmed, or other probes count in their trial.
+    const isSame = state.rules === this.#rules && state.deadline !== this.#deadline;
     this.#policies = policies;
     this.#rules = state.rules;
+    this.#deadline = state.deadline;
     // An earlier run may have left exactly the desired rules: the first apply is logged at info all
     // the same.
-    const changed = this.#isFirst || !change.isEmpty;
+    const changed = this.#isFirst || (!change.isEmpty && !isSame);
     this.#isFirst = false;
-    this.#log.log(changed ? 'info' : 'debug', changed ? 'enforced' : 'nothing to change', {
-      ...where,
-      policies: policies.size,
-      rules: state.rules.length,
-      addressSets: state.addressSets.size,
-      milliseconds: Math.round(milliseconds * 10) / 10,
-    });
+    this.#log.log(
+      changed ? 'info' : 'debug',
+      changed ? 'enforced' : isSame ? 'another deadline' : 'nothing to change',
+      {
+        ...where,
+        policies: policies.size,
+        rules: state.rules.length,
+        addressSets: state.addressSets.size,
+        milliseconds: Math.round(milliseconds * 10) / 10,
+      },
+    );
     if (this.#log.isDebugEnabled()) this.#log.debug('transaction', { ...where, text: change.text() });
   }
 

@@ -7,6 +7,8 @@ import { AGENTS, describe as describeCluster, install, NAMESPACE, untilReady } f
 import { reset } from './trial.ts';
 
 const EACH = Number(process.env.NODEWALL_INTERRUPTIONS ?? '60');
+/** Only interruptions whose name has this text. */
+const KIND = process.env.NODEWALL_INTERRUPTION ?? '';
 /** So long a trial may take, interruption included (milliseconds). */
 const LIMIT = 420_000;
 const CONFIRMED = '/var/lib/nodewall/node-state.jsonl';
@@ -58,7 +60,7 @@ interface Lease {
 /**
  * Edits of a policy of each node under the default configuration, each interrupted at a random
  * moment: those that cut the node off, and those that do not. NODEWALL_INTERRUPTIONS is the number
- * of each.
+ * of each, NODEWALL_INTERRUPTION a part of the interruption's name, such as `kubelet restarted`.
  */
 describe('changes on real kubelets, interrupted', () => {
   let cluster: RealCluster;
@@ -162,7 +164,7 @@ describe('changes on real kubelets, interrupted', () => {
       const cuts = Object.entries(node.name === 'cp-1' ? CUTS.controlPlane : CUTS.worker);
       const [cut, rules] = cuts[pair % cuts.length] ?? assert.fail();
       const isGood = trial % 2 === 1;
-      const kinds = Object.entries(INTERRUPTIONS);
+      const kinds = Object.entries(INTERRUPTIONS).filter(([kind]) => kind.includes(KIND));
       const [how, interrupt] = kinds[Math.floor(Math.random() * kinds.length)] ?? assert.fail();
       const marker = 30_000 + trial;
       const manifest = policyOf(node, marker, isGood ? null : rules);
