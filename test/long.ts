@@ -1,18 +1,24 @@
 import { spawnSync } from 'node:child_process';
-import { globSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
  * `npm run test:long`: campaigns that take too long for `npm test`, each file by itself, and at the
- * end ten times as many cases of each property. Arguments are passed on to mocha.
+ * end ten times as many cases of each property. A first argument that names a folder here
+ * (`guests`) picks its campaigns alone; others are passed on to mocha.
  */
-const files = globSync('test/**/*.long.ts', { exclude: ['**/node_modules/**'] }).sort();
+const [first = '', ...rest] = process.argv.slice(2);
+const folder = /^\w+$/.test(first) && existsSync(join(import.meta.dirname, first)) ? first : undefined;
+const mochaArguments = folder === undefined ? process.argv.slice(2) : rest;
+const pattern = `test/${folder ?? '**'}/**/*.long.ts`;
+const files = globSync(pattern, { exclude: ['**/node_modules/**'] }).sort();
 const mocha = join(import.meta.dirname, '..', 'node_modules', '.bin', 'mocha');
 for (const file of files) run([file], process.env);
-run(globSync('test/properties/**/*.test.ts').sort(), { NODEWALL_RUNS: '10', ...process.env });
+if (folder === undefined)
+  run(globSync('test/properties/**/*.test.ts').sort(), { NODEWALL_RUNS: '10', ...process.env });
 
 function run(paths: readonly string[], env: NodeJS.ProcessEnv): void {
   process.stdout.write(`\n# ${paths.join(' ')}\n`);
-  const { status } = spawnSync(mocha, [...process.argv.slice(2), ...paths], { stdio: 'inherit', env });
+  const { status } = spawnSync(mocha, [...mochaArguments, ...paths], { stdio: 'inherit', env });
   if (status !== 0) process.exitCode = 1;
 }

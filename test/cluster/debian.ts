@@ -6,12 +6,18 @@ import { output, outputIfThere } from './command.ts';
 /**
  * Unpacks a package of this machine's Debian, without what it depends on, into a folder. Nothing is
  * installed: no root needed, no service started. Rejects where there is no apt, or no such package.
+ * `apt` are options, for packages of another suite.
  */
-export async function unpackDebianPackage(name: string, folder: string): Promise<void> {
+export async function unpackDebianPackage(
+  name: string,
+  folder: string,
+  apt: readonly string[] = [],
+): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'nodewall-package-'));
   try {
     // As root apt would download as user _apt, who may not write here.
-    await output(['apt-get', 'download', '-qq', '-o', 'APT::Sandbox::User=root', name], { cwd: scratch });
+    const options = ['-qq', '-o', 'APT::Sandbox::User=root', ...apt];
+    await output(['apt-get', ...options, 'download', name], { cwd: scratch });
     const [file = ''] = await readdir(scratch);
     await output(['dpkg-deb', '--extract', join(scratch, file), folder]);
   } finally {

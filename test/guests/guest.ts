@@ -1,0 +1,115 @@
+/** Runs commands in qemu guests with another kernel and this machine's files. */
+import { access, constants, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Finished } from '../cluster/command.ts';
+import { daemon } from '../cluster/daemon.ts';
+import type { GuestKernel } from './kernel.ts';
+
+const MEMORY = '3072M';
+/** Debian 12 and Debian 13 have it in these places; it comes with qemu, or is a package. */
+const VIRTIOFSD = ['/usr/lib/qemu/virtiofsd', '/usr/libexec/virtiofsd'];
+const POLL_MS = 100;
+const EMULATED = ['-accel', 'tcg,thread=multi,tb-size=512', '-cpu', 'max'];
+
+export interface GuestOptions {
+  /** Commands of sh, run by root in `/`. */
+  readonly script: string;
+  /** The guest is ended after that time. */
+  readonly limitMs: number;
+}
+
+/**
+ * Boots a guest, runs the script in it and waits for its end. The guest sees this machine's files
+ * at their places; what it writes is gone with it. Rejects with the console's last lines where the
+ * script does not end in time. Nothing is left, and kill -9 of this process ends both programs.
+ */
+export async function runInGuest(kernel: GuestKernel, { script, limitMs }: GuestOptions): Promise<Finished> {
+  const folder = await mkdtemp(join(tmpdir(), 'nodewall-guest-'));
+  const job = join(folder, 'job');
+  const socket = join(folder, 'root.socket');
+  const consoleFile = join(folder, 'console');
+  const files = daemon({ name: 'virtiofsd', argv: await virtiofsd(socket), logFile: join(folder, 'files') });
+  const argv = qemu(kernel, { job, socket, isFast: await hasKvm() });
+  const guest = daemon({ name: 'qemu', argv, logFile: consoleFile });
+  try {
+    await mkdir(job);
+    await writeFile(join(job, 'command'), script);
+    await files.start();
+    const end = Date.now() + limitMs;
+    while (!(await isThere(socket)) && files.isRunning() && Date.now() < end) await sleep(POLL_MS);
+    if (!files.isRunning()) throw new Error(`virtiofsd ended:\n${await files.log()}`);
+    await guest.start();
+    while (guest.isRunning() && Date.now() < end) await sleep(POLL_MS);
+    const isLate = guest.isRunning();
+    const status = await textOf(join(job, 'status'));
+    if (status === '') {
+      const why = isLate ? `did not end within ${limitMs} ms` : 'ended without a status';
+      const said = (await textOf(join(job, 'stdout'))) + (await textOf(join(job, 'stderr')));
+      throw new Error(`the guest ${why}:\n${await guest.log()}\n${said}`);
+    }
+    return {
+      code: Number(status),
+      stdout: await textOf(join(job, 'stdout')),
+      stderr: await textOf(join(job, 'stderr')),
+    };
+  } finally {
+    await guest.stop('SIGKILL');
+    await files.stop('SIGKILL');
+    await rm(folder, { recursive: true });
+  }
+}
+
+async function virtiofsd(socket: string): Promise<readonly string[]> {
+  for (const program of VIRTIOFSD)
+    if (await isThere(program))
+      return [program, `--socket-path=${socket}`, '-o', 'source=/,cache=always,sandbox=chroot'];
+  throw new Error('guests need virtiofsd: apt-get install qemu-system-x86, on Debian 13 virtiofsd too');
+}
+
+interface Machine {
+  readonly job: string;
+  readonly socket: string;
+  readonly isFast: boolean;
+}
+
+function qemu(kernel: GuestKernel, { job, socket, isFast }: Machine): readonly string[] {
+  const words = ['console=ttyS0', 'panic=1', 'loglevel=4', 'audit=0', 'mitigations=off', 'nokaslr'];
+  words.push('random.trust_cpu=on', 'cryptomgr.notests', `modules=${kernel.modules}`);
+  return [
+    'qemu-system-x86_64',
+    ...(isFast ? ['-accel', 'kvm', '-cpu', 'host'] : EMULATED),
+    ...['-machine', 'q35', '-m', MEMORY, '-smp', '2', '-nodefaults', '-no-reboot'],
+    ...['-display', 'none', '-serial', 'stdio', '-device', 'virtio-rng-pci'],
+    // virtiofsd reads and writes the guest's memory itself.
+    ...['-object', `memory-backend-memfd,id=memory,size=${MEMORY},share=on`, '-numa', 'node,memdev=memory'],
+    ...['-chardev', `socket,id=files,path=${socket}`, '-device', 'vhost-user-fs-pci,chardev=files,tag=root'],
+    ...['-virtfs', `local,path=${job},mount_tag=job,security_model=none`],
+    ...['-kernel', kernel.image, '-initrd', kernel.initrd, '-append', words.join(' ')],
+  ];
+}
+
+/**
+ * Whether Debian's kernels run by the processor itself. /dev/kvm alone does not tell: kvm_pvm has
+ * it and runs kernels that were made for it alone.
+ */
+async function hasKvm(): Promise<boolean> {
+  const hasProcessor = (await isThere('/sys/module/kvm_intel')) || (await isThere('/sys/module/kvm_amd'));
+  return hasProcessor && (await isThere('/dev/kvm', constants.R_OK | constants.W_OK));
+}
+
+async function isThere(path: string, mode = constants.F_OK): Promise<boolean> {
+  return access(path, mode).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** '' where it isn't there. */
+async function textOf(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return '';
+    throw error;
+  });
+}
