@@ -98,7 +98,7 @@ export function describeDeploy(begun: () => TestCluster): void {
       it('may change caBundles of the webhook configurations', async () => {
         for (const bundle of ['Y2VydGlmaWNhdGU=', 'bmV4dA==']) {
           const { code, stderr } = await patchWebhooks(
-            ...[0, 1].map((index) => set(`/webhooks/${index}/clientConfig/caBundle`, bundle)),
+            ...[0, 1, 2].map((index) => set(`/webhooks/${index}/clientConfig/caBundle`, bundle)),
           );
           assert.equal(code, 0, stderr);
         }
@@ -108,7 +108,8 @@ export function describeDeploy(begun: () => TestCluster): void {
         const path = (step: string) => `/${step}/123-${'0a'.repeat(32)}`;
         const { code, stderr } = await patchWebhooks(
           set('/webhooks/0/clientConfig/service/path', path('validate')),
-          set('/webhooks/1/clientConfig/service/path', path('use')),
+          set('/webhooks/1/clientConfig/service/path', path('validate')),
+          set('/webhooks/2/clientConfig/service/path', path('use')),
         );
         assert.equal(code, 0, stderr);
       });
@@ -149,7 +150,7 @@ export function describeDeploy(begun: () => TestCluster): void {
         rules: set('/webhooks/0/rules/0/resources', ['*']),
         'the failurePolicy': set('/webhooks/0/failurePolicy', 'Fail'),
         'a namespaceSelector': set('/webhooks/0/namespaceSelector', { matchLabels: { a: 'b' } }),
-        matchConditions: { op: 'remove', path: '/webhooks/1/matchConditions' },
+        matchConditions: { op: 'remove', path: '/webhooks/2/matchConditions' },
         'the number of webhooks': { op: 'remove', path: '/webhooks/1' },
         labels: set('/metadata/labels', { other: 'x' }),
         annotations: set('/metadata/annotations', { other: 'x' }),
