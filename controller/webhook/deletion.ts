@@ -2,7 +2,7 @@ import type { Definition } from '../../apis/last-definition.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Guardrail } from '../../apis/objects.ts';
 import { groupLookup } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
-import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
+import { referenceCheck, referencesOf } from '../../apis/validate/references.ts';
 import type { Deletion } from '../status/definition-keeper.ts';
 import { namers, type Related, type RelatedProblem } from './dependants.ts';
 
@@ -68,21 +68,17 @@ function usedBy(
     groups: groups.filter((one) => !isOwn(one)),
   };
   const lookup = groupLookup(groups);
-  return (user) => {
-    const missing = new Set(
-      checkPolicyReferences([user], left).flatMap(({ problem }) =>
-        problem.isMissing ? [String(problem.path)] : [],
-      ),
-    );
-    return referencesOf(user).flatMap((reference): readonly Definition[] => {
+  const check = referenceCheck(left);
+  return (user) =>
+    referencesOf(user).flatMap((reference): readonly Definition[] => {
       if (!('name' in reference) || reference.to === 'interfaceGroup') return [];
       const isOfKind = (reference.to === 'Tier') === (own?.kind === 'Tier');
-      if (isOfKind && reference.name === own?.name && missing.has(String(reference.path))) return [own];
+      const isNamed = isOfKind && reference.name === own?.name;
+      if (isNamed && check(reference, user.apiGroup)?.reason === 'unknown') return [own];
       if (reference.to === 'Tier') return [];
       const group = lookup(user.apiGroup, reference.name);
       return group !== undefined && parents.has(group) ? [group] : [];
     });
-  };
 }
 
 const NOTHING: ReadonlySet<string> = new Set();
