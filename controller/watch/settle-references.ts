@@ -66,7 +66,8 @@ function restoreForOlder(world: World, lost: ReadonlySet<string>, asked: Set<str
     const key = `${identityOf(object)} ${object.generation} ${formatPath(problem.path)}`;
     return problem.isMissing === true && !asked.has(key) && asked.add(key);
   });
-  return missing.map((one) => restore(world, one.object, [one], lost)).includes(true);
+  const restoring = { lost, fresh: new Set<string>() };
+  return missing.map((one) => restore(world, one.object, [one], restoring)).includes(true);
 }
 
 /** Groups first: a policy may be invalid only because of them. */
@@ -156,7 +157,8 @@ function drop(world: World, object: Failed['object']): void {
  */
 function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string>): void {
   const objects = [...byObject(failed)];
-  const restored = objects.map(([object, problems]) => restore(world, object, problems, lost));
+  const restoring = { lost, fresh: new Set<string>() };
+  const restored = objects.map(([object, problems]) => restore(world, object, problems, restoring));
   if (restored.includes(true)) return;
   for (const [object] of objects) {
     drop(world, object);
@@ -164,30 +166,38 @@ function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string
   }
 }
 
+/** What was found out before a group is restored. */
+interface Restoring {
+  /** Identities of objects without a last valid version that could be in force. */
+  readonly lost: ReadonlySet<string>;
+  /** Identities of groups that were restored since the problems were found. */
+  readonly fresh: Set<string>;
+}
+
 /** Returns true if something was restored. */
 function restore(
   world: World,
   object: Failed['object'],
   failed: readonly Failed[],
-  lost: ReadonlySet<string>,
+  restoring: Restoring,
 ): boolean {
   const paths = new Set(failed.map(({ problem }) => formatPath(problem.path)));
   const references = referencesOf(object).filter(({ path }) => paths.has(formatPath(path)));
-  return references.map((reference) => restoreOne(world, object, reference, lost)).includes(true);
+  return references.map((reference) => restoreOne(world, object, reference, restoring)).includes(true);
 }
 
 function restoreOne(
   world: World,
   object: Failed['object'],
   reference: Reference,
-  lost: ReadonlySet<string>,
+  restoring: Restoring,
 ): boolean {
   switch (reference.to) {
     case 'Tier':
       return restoreTier(world, object.apiGroup, reference.name);
     case 'ClusterGroup':
     case 'Nodes':
-      return restoreGroup(world, object, reference.name, lost);
+      return restoreGroup(world, object, reference.name, restoring);
     case 'interfaceGroup':
     case 'Service':
     case 'Tiers':
@@ -218,7 +228,7 @@ function restoreGroup(
   world: World,
   needed: Pick<Failed['object'], 'kind' | 'name' | 'apiGroup'>,
   wanted: string,
-  lost: ReadonlySet<string>,
+  restoring: Restoring,
 ): boolean {
   const { groups, lastValidVersions, invalid, problems } = world;
   const { kind, name, apiGroup } = needed;
@@ -228,15 +238,17 @@ function restoreGroup(
   const last = groupLookup(groupVersions)(apiGroup, wanted);
   const now = groupLookup(objectsOf<ClusterGroup>(groups), invalid)(apiGroup, wanted);
   const item = last === undefined ? undefined : lastValidVersions.get(identityOf(last));
-  if (last === undefined || item === undefined || lost.has(identityOf(last))) return false;
+  if (last === undefined || item === undefined || restoring.lost.has(identityOf(last))) return false;
   // A new, invalid group of the object's own API group hides the one that it was valid with.
   if (now === undefined && last.apiGroup !== apiGroup && invalid.delete(groupIdentity(apiGroup, wanted))) {
     return true;
   }
+  // It may be all that was missing: its children are restored only if it does not do.
+  if (now !== undefined && restoring.fresh.has(identityOf(last))) return true;
   if (now !== undefined && sameGroup(last, now)) {
     const children = last.spec.childGroups ?? [];
     const parent = { kind, name, apiGroup: last.apiGroup };
-    return children.map((child) => restoreGroup(world, parent, child, lost)).includes(true);
+    return children.map((child) => restoreGroup(world, parent, child, restoring)).includes(true);
   }
   if (now !== undefined) {
     const message = `keeps its last valid version, because ${kind} ${name} is invalid now, and its last valid version depends on it`;
@@ -246,6 +258,7 @@ function restoreGroup(
     groups.delete(identityOf(now));
   } else world.restored.add(identityOf(last));
   groups.set(identityOf(last), { ...item, placed: null });
+  restoring.fresh.add(identityOf(last));
   return true;
 }
 
