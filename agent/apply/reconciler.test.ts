@@ -288,6 +288,37 @@ describe('a restart', () => {
     }
   });
 
+  it('adds nothing to the kernel, for a comparison neither, if the rules and their digests are there', async () => {
+    const kernel = fakeKernel();
+    const earlier = new NodeRuleReconciler(kernel);
+    await earlier.apply(RULESET);
+    const before = await kernel.generation();
+    // As an agent saves them.
+    const remembered = JSON.parse(JSON.stringify(earlier.digests()));
+    await new NodeRuleReconciler(kernel, { remembered }).apply(rulesetOf(OBJECTS));
+    assert.equal(await kernel.generation(), before);
+  });
+
+  it('writes each chain again that a third party changed, with digests of all', async () => {
+    for (const { name } of RULESET.chains.values()) {
+      const kernel = fakeKernel();
+      const earlier = new NodeRuleReconciler(kernel);
+      await earlier.apply(RULESET);
+      kernel.tamper(({ chains }) => void chains.get(name)?.rules.pop());
+      await new NodeRuleReconciler(kernel, { remembered: earlier.digests() }).apply(RULESET);
+      await assertHolds(kernel, RULESET);
+    }
+  });
+
+  it('writes the chains again whose desired rules changed meanwhile', async () => {
+    const kernel = fakeKernel();
+    const earlier = new NodeRuleReconciler(kernel);
+    await earlier.apply(RULESET);
+    const changed = rulesetOf(OBJECTS.slice(1));
+    await new NodeRuleReconciler(kernel, { remembered: earlier.digests() }).apply(changed);
+    await assertHolds(kernel, changed);
+  });
+
   it('repairs only what a third party changed', async () => {
     const kernel = fakeKernel();
     await new NodeRuleReconciler(kernel).apply(RULESET);

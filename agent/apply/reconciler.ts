@@ -36,8 +36,8 @@ interface NftApplied extends Applied {
 
 export interface ReconcilerOptions {
   /**
-   * Chain digests that an earlier run took (see `digests`), by chain name. A fixed chain that still
-   * has its digest holds the rules that its name stands for, so it is left alone and keeps its
+   * Chain digests that an earlier run took (see `digests`). A chain that still has its digest holds
+   * the rules that the earlier run wrote; if these are desired, it is left alone and keeps its
    * counters. Digests of other rules, or of chains that a third party changed, don't match and have
    * no effect.
    */
@@ -82,12 +82,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     return this.#applied;
   }
 
-  /**
-   * The digests of the fixed chains in force, by name, for the next run
-   * (ReconcilerOptions.remembered).
-   */
+  /** The digests of the chains in force, for the next run (ReconcilerOptions.remembered). */
   digests(): Record<string, string> {
-    return this.#digests.ofFixed(this.#applied?.chains ?? new Map());
+    return this.#digests.forNextRun(this.#applied?.chains ?? new Map());
   }
 
   /** The transaction that `apply` would run now; changes nothing. */
@@ -180,9 +177,12 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   /**
    * Compares chains whose rules are unknown with shadow copies of the desired ones: chains of an
    * earlier run that saved no digest (it was killed), or all chains after an overrun. Only chains
-   * that a third party changed are then written again; the others keep their counters.
+   * that a third party changed are then written again; the others keep their counters. No copy is
+   * made of a chain with a digest: for each jump of a copy, Linux 5.10 walks along every path of
+   * the table.
    */
   async #recognize(desired: Ruleset, commits: Commits): Promise<void> {
+    if (this.#found !== null) this.#found = this.#digests.recall(this.#found, desired);
     const found = this.#found;
     const list = found === null ? [] : shadowCopies(found, desired);
     if (found === null || list.length === 0) return;

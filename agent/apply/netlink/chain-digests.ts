@@ -1,9 +1,11 @@
 import type { Generation } from 'nftables-napi';
+import { shortHash } from '../../../lib/sharing/hash.ts';
 import { fixedChain } from '../../render/plain.ts';
 import type { Chain, Ruleset } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
 import { isReplacement, type Transaction } from '../plan/transaction.ts';
 import type { Commits } from './commits.ts';
+import { encode } from './encode.ts';
 import type { ChainReading } from './kernel.ts';
 import { digestOf, type TableReading } from './reading.ts';
 
@@ -33,8 +35,10 @@ export class ChainDigests {
    * too. If one of those commits changed our table, all digests are invalid.
    */
   readonly #doubtful: Generation[] = [];
+  /** By chain, because most chains stay from one change to the next. */
+  readonly #identities = new WeakMap<Chain, string>();
 
-  /** @param remembered digests of fixed chains that an earlier run took, by name */
+  /** @param remembered the result of `forNextRun` of an earlier run */
   constructor(remembered: Readonly<Record<string, string>>) {
     this.#remembered = remembered;
   }
@@ -43,9 +47,41 @@ export class ChainDigests {
     return this.#handles;
   }
 
-  /** The digests of the fixed chains among these, by name, for the next run. */
-  ofFixed(chains: ReadonlyMap<string, Chain>): Record<string, string> {
-    return Object.fromEntries([...this.#digests].filter(([name]) => chains.get(name)?.fixed));
+  /** The digests of these chains for the next run, each by what identifies the chain's rules. */
+  forNextRun(chains: ReadonlyMap<string, Chain>): Record<string, string> {
+    const found: Record<string, string> = {};
+    for (const [name, digest] of this.#digests) {
+      const chain = chains.get(name);
+      if (chain !== undefined) found[this.#identity(chain)] = digest;
+    }
+    return found;
+  }
+
+  /**
+   * The reading, with the chains that an earlier run has written as they are desired. Fixed chains
+   * are in it already (see `vouched`).
+   */
+  recall(reading: TableReading, desired: Ruleset): TableReading {
+    const chains = new Map(reading.current.chains);
+    for (const [name, { base, rules }] of reading.current.chains) {
+      const chain = desired.chains.get(name);
+      if (rules !== null || chain === undefined || chain.fixed) continue;
+      if (this.#remembered[this.#identity(chain)] === reading.digests.get(name))
+        chains.set(name, { ...chain, base });
+    }
+    return { ...reading, current: { ...reading.current, chains } };
+  }
+
+  /**
+   * Says the chain's rules as the kernel gets them. The name of a fixed chain does so by itself. A
+   * name has no space.
+   */
+  #identity(chain: Chain): string {
+    if (chain.fixed) return chain.name;
+    const known =
+      this.#identities.get(chain) ?? `${chain.name} ${shortHash(IDENTITY_DIGITS, written(chain))}`;
+    this.#identities.set(chain, known);
+    return known;
   }
 
   /** The chain that the kernel holds by this name and digest; null: its rules are unknown. */
@@ -101,6 +137,20 @@ export class ChainDigests {
   invalidate(): void {
     this.#digests.clear();
     this.#remembered = {};
+  }
+}
+
+const IDENTITY_DIGITS = 32;
+
+/** Null: a rule can't be encoded, so no kernel has it. */
+function written({ name, rules, source }: Chain): string | null {
+  try {
+    const commands = rules.map((rule): Command => ({ kind: 'addRule', chain: name, rule, source }));
+    return JSON.stringify(encode(commands).operations, (_, value: unknown) =>
+      typeof value === 'bigint' ? `${value}n` : value,
+    );
+  } catch {
+    return null;
   }
 }
 
