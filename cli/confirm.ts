@@ -6,6 +6,7 @@ import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { hasKubeconfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
+import { AGENT, lineFor, NAMESPACE } from './node-line.ts';
 import { json, print, table } from './output.ts';
 import { word } from './record-text.ts';
 
@@ -38,8 +39,6 @@ interface List<T> {
   readonly items?: readonly T[];
 }
 
-const NAMESPACE = 'nodewall-system';
-const AGENT = 'app.kubernetes.io/name=nodewall-agent';
 const AGENT_PODS = `/api/v1/namespaces/${NAMESPACE}/pods?labelSelector=${encodeURIComponent(AGENT)}`;
 /** Nodes that are named in the text. */
 const MOST_NODES = 20;
@@ -84,12 +83,7 @@ export function tryingNodes(views: readonly NodeView[], pods: readonly AgentPod[
     .flatMap(({ metadata: { name: node }, status }): TryingNode[] => {
       const policies = (status?.tried ?? []).map(({ apiGroup, policy }) => `${apiGroup}/${policy}`).sort();
       if (policies.length === 0) return [];
-      const known = podOf.get(node);
-      const pod =
-        known !== undefined
-          ? word(known)
-          : `"$(kubectl -n ${NAMESPACE} get pod -l ${AGENT} --field-selector spec.nodeName=${word(node)} -o name)"`;
-      return [{ node, policies, command: `kubectl -n ${NAMESPACE} exec ${pod} -- nodewall confirm` }];
+      return [{ node, policies, command: lineFor(node, 'nodewall confirm', podOf.get(node)) }];
     })
     .sort((a, b) => (a.node < b.node ? -1 : 1));
 }

@@ -8,6 +8,7 @@ import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/f
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
+import { lineFor } from './node-line.ts';
 import { print } from './output.ts';
 import { recordText } from './record-text.ts';
 import { resetText } from './reset-text.ts';
@@ -67,12 +68,12 @@ export const BROKEN = "the agent has ended the command; see the agent's log";
 
 /** Asks the agent of this node; its answers while they come. */
 export async function* askAgent(stateDir: string, request: FlushRequest): AsyncGenerator<FlushAnswer> {
-  const socket = await openSocket(stateDir);
+  const socket = await openSocket(stateDir, request);
   socket.write(`${JSON.stringify(request)}\n`);
   for await (const line of createInterface({ input: socket })) yield JSON.parse(line) as FlushAnswer;
 }
 
-async function openSocket(stateDir: string): Promise<Socket> {
+async function openSocket(stateDir: string, request: FlushRequest): Promise<Socket> {
   const socket = connect(flushSocket(stateDir));
   try {
     await once(socket, 'connect');
@@ -82,13 +83,17 @@ async function openSocket(stateDir: string): Promise<Socket> {
     if (code === 'EACCES' || code === 'EPERM') {
       throw new CommandError(EXIT.refused, `${message}: this needs root`, { cause: error });
     }
-    throw new CommandError(EXIT.invalid, await reasonFor(stateDir), { cause: error });
+    throw new CommandError(EXIT.invalid, await reasonFor(stateDir, request), { cause: error });
   }
 }
 
 /** Why no agent answers. */
-async function reasonFor(stateDir: string): Promise<string> {
+async function reasonFor(stateDir: string, { node, egressPolicy }: FlushRequest): Promise<string> {
   const agent = await agentLock(stateDir).holder();
+  if (agent === null && node !== null) {
+    const command = egressPolicy === null ? 'nodewall flush' : 'nodewall egress reset';
+    return `no agent runs here, with the state directory ${stateDir}; connections are ended on ${node} itself, with the same options: ${lineFor(node, command)}`;
+  }
   if (agent === null) {
     return `no agent runs here with the state directory ${stateDir}: start the agent (nodewall agent), or give its --state-dir`;
   }

@@ -67,7 +67,10 @@ function addFlush(program: Command, done: Done): void {
       'End the established connections on this node that the rules in force deny, of any policy. The agent does it, and records each.',
     )
     .option('--dry-run', 'only list them', false)
-    .option('--node <name>', 'refuse unless the agent here is that of this Node')
+    .option(
+      '--node <name>',
+      'end them on this node only; where no agent runs, the message has the line for it',
+    )
     .addOption(stateDir())
     .addOption(config())
     .addOption(output('text', 'json'))

@@ -53,6 +53,23 @@ describe('a policy in the overview', () => {
     assert.deepEqual(overviewPolicy(done, INDEXES, later, 'T5').since, 'T5');
   });
 
+  it('is in force since its status says so, for the first who looks', () => {
+    const realized = (observedGeneration: number) => {
+      const condition = { type: 'Realized', status: 'True', reason: 'r', message: '' } as const;
+      const status = {
+        phase: 'Realized' as const,
+        observedGeneration,
+        currentNodesRealized: 10,
+        desiredNodesRealized: 10,
+        conditions: [{ ...condition, observedGeneration, lastTransitionTime: 'T0' }],
+      } as const;
+      const { since, sinceAtLeast } = overviewPolicy(facts({ status }), INDEXES, null, 'T1');
+      return [since, sinceAtLeast];
+    };
+    assert.deepEqual(realized(2), ['T0', null]);
+    assert.deepEqual(realized(1), [null, 'T1'], 'of another version');
+  });
+
   it('has the nodes that a rollout has not come to', () => {
     const versions = [
       { generation: 1, nodes: NODES.slice(3, 10), exceptions: [except(9, 'Failed', 'no')] },

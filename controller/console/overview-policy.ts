@@ -7,7 +7,7 @@ import {
   toRanges,
 } from '../../apis/console.ts';
 import type { ApiGroup, ClusterNetworkPolicySpec } from '../../apis/objects.ts';
-import type { PolicyPhase, PolicyStatus } from '../../apis/policy-status.ts';
+import type { PolicyCondition, PolicyPhase, PolicyStatus } from '../../apis/policy-status.ts';
 import { policyMessage } from '../../apis/status-problems.ts';
 import { tierName } from '../compile/tiers.ts';
 import type { VersionState } from '../status/realization.ts';
@@ -60,7 +60,10 @@ export function overviewPolicy(
     ...{ mode: spec?.mode ?? 'Enforce', traffic: spec?.traffic ?? 'Host', phase },
     message: status === null ? `${desired - failing} of ${desired} nodes enforce it` : policyMessage(status),
     ...{ generation, enforcedGeneration },
-    ...inForceSince({ enforcedGeneration, exceptions, desired }, before, now),
+    ...inForceSince(
+      { enforcedGeneration, exceptions, desired },
+      { before, now, realized: realizedAt(facts) },
+    ),
     ...{ changed, nodes, exceptions, rollout },
   };
 }
@@ -120,17 +123,28 @@ function inForceSince(
     exceptions,
     desired,
   }: Pick<OverviewPolicy, 'enforcedGeneration' | 'exceptions'> & { readonly desired: number },
-  before: OverviewPolicy | null,
-  now: string,
+  {
+    before,
+    now,
+    realized,
+  }: { readonly before: OverviewPolicy | null; readonly now: string; readonly realized: string | null },
 ): Pick<OverviewPolicy, 'since' | 'sinceAtLeast'> {
   if (enforcedGeneration === null || exceptions.length > 0 || desired === 0)
     return { since: null, sinceAtLeast: null };
-  if (before === null) return { since: null, sinceAtLeast: now };
+  if (before === null)
+    return realized === null ? { since: null, sinceAtLeast: now } : { since: realized, sinceAtLeast: null };
   const isSame = before.enforcedGeneration === enforcedGeneration && before.exceptions.length === 0;
   const { since, sinceAtLeast } = before;
   return isSame && (since !== null || sinceAtLeast !== null)
     ? { since, sinceAtLeast }
     : { since: now, sinceAtLeast: null };
+}
+
+/** Since when the status says that all nodes enforce the version in force; null: it does not. */
+function realizedAt({ status, inForce }: PolicyFacts): string | null {
+  const isIt = ({ type, status: value, observedGeneration }: PolicyCondition): boolean =>
+    type === 'Realized' && value === 'True' && observedGeneration === inForce;
+  return status?.conditions.find(isIt)?.lastTransitionTime ?? null;
 }
 
 /**

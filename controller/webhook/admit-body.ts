@@ -1,10 +1,18 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
+import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
+import { printable } from '../../lib/sharing/printable.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Deletion } from '../status/definition-keeper.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import type { EgressAdmission } from './egress-admission.ts';
-import { formatReview, parseReview, type UseQuestion } from './review.ts';
+import {
+  type Admission,
+  type AdmissionRequest,
+  formatReview,
+  parseReview,
+  type UseQuestion,
+} from './review.ts';
 
 /** The answer to one body, as small values: it passes from one process to another. */
 export interface BodyAdmission {
@@ -47,7 +55,7 @@ export function admitBody(
 ): BodyAdmission | null {
   const review = parseReview(parse(body));
   if (review === null) return null;
-  const admission = admit(review, step, world, egress);
+  const admission = withNames(admit(review, step, world, egress), review);
   const use = admission.use === undefined ? null : { ...admission.use, uid: review.uid };
   const { uid, user } = review;
   const pending = { uid, user: user?.username ?? '', warnings: admission.warnings };
@@ -61,6 +69,23 @@ export function admitBody(
   if (names === null || names.some(({ name }) => name.length > LONGEST_NAME))
     return { text, isTransient: false, isMissing, names: [], use, change, deletion };
   return { text, isTransient, isMissing, names, use, change, deletion };
+}
+
+/**
+ * Each warning with the object and the rule that it is about: one `kubectl apply` shows those of
+ * many objects.
+ */
+function withNames(admission: Admission, { object, oldObject }: AdmissionRequest): Admission {
+  const { kind, name } = claimedIdentity(object ?? oldObject);
+  const spec = asFields(object?.spec);
+  const warnings = admission.warnings.map((text) => {
+    const [place = '', direction = '', index = ''] = /^spec\.(ingress|egress)\[(\d+)\]/.exec(text) ?? [];
+    const rules = spec?.[direction];
+    const rule = Array.isArray(rules) ? asFields(rules[Number(index)])?.name : undefined;
+    const named = typeof rule === 'string' ? `${place} (${rule})${text.slice(place.length)}` : text;
+    return printable(`${kind}/${name}: ${named}`);
+  });
+  return { ...admission, warnings };
 }
 
 /** One more than `MOST_NAMES` at the most, each once. */

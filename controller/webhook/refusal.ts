@@ -38,7 +38,7 @@ function formatLine(kind: string, name: string, { path, ...problem }: ObjectProb
   return formatProblem(whole);
 }
 
-/** Without severity and object name, which kubectl adds. */
+/** Without severity and the object's name, which are added to all of its warnings. */
 export function toWarning({ path, message }: ObjectProblem): string {
   return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
 }

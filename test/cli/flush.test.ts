@@ -100,6 +100,9 @@ describe('nodewall flush', function () {
     const alone = await hosted('flush', '--state-dir', join(stateDir, 'none'));
     assert.equal(alone.status, 1);
     assert.match(alone.stderr, /no agent runs here .*start the agent/);
+    const away = await hosted('flush', '--node', 'n7', '--state-dir', join(stateDir, 'none'));
+    assert.equal(away.status, 1);
+    assert.match(away.stderr, /on n7 itself.*: kubectl .*spec\.nodeName=n7 .* -- nodewall flush$/m);
     assert.equal((await run('--all')).status, 2);
   });
 });

@@ -6,7 +6,7 @@ import { parseConfig } from '../../apis/config-file.ts';
 import { hosted } from '../cli/command-host.ts';
 import { consoleCommands } from './console.ts';
 import { fileNames, missingFiles } from './file-names.ts';
-import { brokenLinks } from './links.ts';
+import { brokenFragments, brokenLinks } from './links.ts';
 import { fencesOf } from './markdown.ts';
 import { isTest, securityClaims } from './security-claims.ts';
 import { WIDTH, wideLines } from './wide-lines.ts';
@@ -35,6 +35,9 @@ describe('documents', () => {
 
     it(`${path} links to files that are there`, () => {
       assert.deepEqual(brokenLinks(root, path, text), []);
+    });
+    it(`${path} links to headings that are there`, () => {
+      assert.deepEqual(brokenFragments(root, path, text), []);
     });
 
     if (basename(path) === 'README.md')

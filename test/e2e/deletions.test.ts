@@ -153,7 +153,7 @@ describe('objects in use are deleted, on a real API server', function () {
     assert.equal(code, 0, stderr);
     assert.match(
       stderr,
-      /Warning: in use: ClusterNetworkPolicy\/telnet: spec\.tier: there is no Tier "late"/,
+      /Warning: Tier\/late: in use: ClusterNetworkPolicy\/telnet: spec\.tier: there is no Tier "late"/,
     );
     const stored = (await kept('ncnp/telnet')).map((key) => key.split('/')[1]);
     assert.deepEqual([...new Set(stored)].sort(), ['all', 'late', 'office']);

@@ -95,7 +95,10 @@ export function describeEgressWebhook(begun: () => OneController): void {
       await allowed(`${OUT}\n---\n${policy('shop', 'bank', fixed('198.51.100.1'))}`);
       const early = await send(policy('shop', 'early', 'gateway: in'));
       assert.equal(early.code, 0, early.stderr);
-      assert.match(early.stderr, /^Warning: spec\.gateway: there is no EgressGateway "in".*is dropped$/m);
+      assert.match(
+        early.stderr,
+        /^Warning: EgressPolicy\/\S+: spec\.gateway: there is no EgressGateway "in".*is dropped$/m,
+      );
       await cluster.kubectl(['delete', 'egresspolicies.nodewall.io', '-n', 'shop', 'early']);
       await Promise.all([
         refused(policy('dev', 'p', 'gateway: out'), /does not admit namespace dev: its allowedNamespaces/),

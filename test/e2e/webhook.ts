@@ -141,7 +141,7 @@ export function describeWebhook(begun: () => TestCluster): void {
       assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/p serverside-applied/);
       assert.match(
         stderr,
-        /^Warning: spec\.ingress\[1\]: names no ports, so it does not close what the failsafe/m,
+        /^Warning: ClusterNetworkPolicy\/p: spec\.ingress\[1\](?: \([\w-]+\))?: names no ports, so it does not close what the failsafe/m,
       );
       const { spec } = await cluster.get<{ spec: { tier: string; ingress: { name: string }[] } }>(
         'ncnp',

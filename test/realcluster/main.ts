@@ -36,9 +36,10 @@ async function main(): Promise<void> {
     const bin = await writeCommands(cluster);
     process.stdout.write(`
 In another terminal, as root, in this folder:
-  export PATH=${bin}:$PATH
+  export PATH=${bin}:$PWD/bin:$PATH
   kubectl get nodes,pods -A -o wide
   kubectl apply --server-side -f deploy/examples/flagship/protect-api.yaml -f deploy/gate/on.yaml
+  kubectl nodewall status
   on cp-1 nft list table inet nodewall       # also: on worker-1, worker-2, office, outside
 
 Ctrl-C ends the cluster and removes all of it.
