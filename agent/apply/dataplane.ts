@@ -1,4 +1,5 @@
 import type { RuleSource } from '../../apis/compiled.ts';
+import type { Family } from '../../lib/net/address.ts';
 
 /**
  * Makes one kind of firewall match a value of stage 5. The rest of the program uses stage 6 through
@@ -29,6 +30,11 @@ export interface Applied {
    */
   readonly warning?: string | null;
   /**
+   * The rules of one family of addresses could not be changed; those of the other are in force.
+   * Null or undefined: both are.
+   */
+  readonly failedFamily?: FamilyError | null;
+  /**
    * Milliseconds from the call until the kernel enforced the state, without reading and garbage
    * collection afterwards.
    */
@@ -47,6 +53,18 @@ export interface Change {
    * cost.
    */
   text(): string;
+}
+
+/** The rules of a family could not be changed; those of the other family are in force. */
+export class FamilyError extends Error {
+  override readonly name = 'FamilyError';
+  readonly family: Family;
+
+  constructor(family: Family, cause: unknown) {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    super(`the rules of IPv${family} could not be changed: ${said}`, { cause });
+    this.family = family;
+  }
 }
 
 /** A part of a change was refused; the rules enforced before stay in force. */

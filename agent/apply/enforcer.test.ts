@@ -8,7 +8,7 @@ import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/third-party.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';
-import { type Applied, RefusedError } from './dataplane.ts';
+import { type Applied, FamilyError, RefusedError } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -285,6 +285,48 @@ it('ends with the reported state in force when the last policy it tried is refus
   await enforcer.idle();
   assert.deepEqual(asked, ['a bad', '', 'a', 'a bad', 'a']);
   assert.deepEqual(enforced, ['a']);
+});
+
+it('reports the rules of one family as in force, and the failure of the other until it passes', async () => {
+  const clock = fakeClock();
+  const said: string[] = [];
+  let failedFamily: FamilyError | null = new FamilyError(6, new Error('ip6tables: no'));
+  const enforcer = new Enforcer<NodeState>({
+    reconciler: {
+      apply: async () => ({
+        change: { isEmpty: false, changesStructure: true, text: () => '' },
+        leftBehind: null,
+        failedFamily,
+        enforcedAfter: 0,
+        kernelMicroseconds: 0,
+      }),
+      verify: async () => [],
+      holdsRules: async () => false,
+    },
+    renderer: () => (desired) => desired,
+    clock,
+    lastGood: async () => null,
+    async settled() {
+      said.push('settled');
+      return true;
+    },
+    events: {
+      enforced: (result) => void said.push(`enforced ${policies(result.state).join(' ')}`),
+      failed: (error, retryIn) => void said.push(`${error.message}, again in ${retryIn}`),
+      unrecorded: () => assert.fail(),
+      drifted: () => assert.fail(),
+    },
+    // Sessions are kept: the first rules are in force for IPv4.
+    beforeFirst: async (track) => void (await track()),
+  });
+  enforcer.submit(state({ a: 1 }));
+  await enforcer.idle();
+  const failure = 'the rules of IPv6 could not be changed: ip6tables: no';
+  assert.deepEqual(said.splice(0), ['enforced a', `${failure}, again in 1000`]);
+  failedFamily = null;
+  clock.pass(1_000);
+  await enforcer.idle();
+  assert.deepEqual(said, ['enforced a', 'settled']);
 });
 
 for (const silently of [false, true]) {

@@ -26,8 +26,8 @@ export interface Enforced extends Applied {
 export interface EnforcerEvents {
   enforced(result: Enforced): void;
   /**
-   * Nothing could be applied; the rules in force before stay. The enforcer retries after `retryIn`
-   * milliseconds.
+   * Nothing could be applied, and the rules in force before stay; or, with a FamilyError and after
+   * `enforced`, those of one family. The enforcer retries after `retryIn` milliseconds.
    */
   failed(error: Error, retryIn: number): void;
   /**
@@ -165,6 +165,11 @@ export class Enforcer<Desired> {
     const result = first !== null && applied.change.isEmpty ? { ...applied, change: first.change } : applied;
     this.#good = result.state;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
+    const { failedFamily = null } = result;
+    if (failedFamily !== null) {
+      this.#scheduleRetry((retryIn) => this.#events.failed(failedFamily, retryIn));
+      return;
+    }
     const isSettled = await this.#settled(result.failed);
     const isDone = isSettled && result.failed.size === 0 && result.leftBehind === null;
     if (isDone) this.#retries.reset();

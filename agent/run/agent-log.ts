@@ -1,10 +1,14 @@
+import { IpsetError } from 'ipset-ts';
 import { NftError } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { RefusedError } from '../apply/dataplane.ts';
+import { FamilyError, RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { IptablesError } from '../apply/iptables/tools.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
+
+const KNOWN = [RefusedError, RenderError, NftError, IptablesError, IpsetError, FamilyError];
 
 /** The most differences of a drift that are logged. */
 const SHOWN = 20;
@@ -21,6 +25,8 @@ export class AgentLog {
   #rules: readonly CompiledRule[] = [];
   #deadline: NodeState['deadline'];
   #warned: string | null = null;
+  /** The failure of one family that was logged last, for as long as it lasts. */
+  #failedFamily: string | null = null;
   #revision = 0;
 
   constructor(node: string, log: Log) {
@@ -28,7 +34,8 @@ export class AgentLog {
     this.#log = log;
   }
 
-  enforced({ state, failed, leftBehind, warning = null, change, milliseconds }: Enforced): void {
+  enforced(result: Enforced): void {
+    const { state, failed, leftBehind, warning = null, failedFamily = null, change, milliseconds } = result;
     this.#revision++;
     const where = { node: this.#node, revision: this.#revision, stage: 'apply' };
     const policies = state.rules === this.#rules ? this.#policies : Map.groupBy(state.rules, policyKey);
@@ -45,6 +52,7 @@ export class AgentLog {
     }
     if (warning !== null && warning !== this.#warned) this.#log.warn(warning, where);
     this.#warned = warning;
+    if (failedFamily === null) this.#failedFamily = null;
     // The rules are confirmed, or other probes count in their trial.
     const isSame = state.rules === this.#rules && state.deadline !== this.#deadline;
     this.#policies = policies;
@@ -69,9 +77,20 @@ export class AgentLog {
   }
 
   failed(error: Error, retryIn: number): void {
-    this.#log.error(
-      `cannot apply the rules; the previous rules stay in force, retrying in ${retryIn / 1000} s`,
-      { node: this.#node, stage: 'apply', ...errorFields(error) },
+    const where = { node: this.#node, stage: 'apply' };
+    const again = `retrying in ${retryIn / 1000} s`;
+    if (!(error instanceof FamilyError)) {
+      const message = `cannot apply the rules; the previous rules stay in force, ${again}`;
+      this.#log.error(message, { ...where, ...errorFields(error) });
+      return;
+    }
+    const { family, cause } = error;
+    const level = error.message === this.#failedFamily ? 'debug' : 'error';
+    this.#failedFamily = error.message;
+    this.#log.log(
+      level,
+      `cannot apply the rules of IPv${family}; those of IPv${family === 4 ? 6 : 4} are in force, ${again}`,
+      { ...where, ...errorFields(cause) },
     );
   }
 
@@ -129,12 +148,11 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
 }
 
 /**
- * Errors of the kernel, nft or the renderer are explained by their message. Any other error is a
- * bug of nodewall, so its stack is logged.
+ * Errors of the kernel, of its tools or of the renderer are explained by their message. Any other
+ * error is a bug of nodewall, so its stack is logged.
  */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { error: String(error) };
-  const isKnown = error instanceof RefusedError || error instanceof RenderError || error instanceof NftError;
-  if (isKnown) return { error: error.message };
+  if (KNOWN.some((known) => error instanceof known)) return { error: error.message };
   return { error: `internal error: ${error.message}`, stack: error.stack };
 }

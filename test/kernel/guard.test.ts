@@ -3,9 +3,13 @@
  * has many of them, on each dataplane, and interruptions at any moment.
  */
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { NODEWALL } from '../program.ts';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
-import { dataplaneSuite, NFTABLES } from './dataplane.ts';
+import { dataplaneSuite, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
 import { peerProbes } from './guard-lanes.ts';
 import { GuardedNode } from './guarded-node.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
@@ -115,5 +119,42 @@ dataplaneSuite('guarded apply', NFTABLES, () => {
     await until('the confirmed rules are back', isBack, { detail: guarded.agent.log });
     await guarded.end();
     await plane.close();
+  });
+});
+
+dataplaneSuite('guarded apply where ip6tables fails', IPTABLES_NFT, () => {
+  let guarded: GuardedNode;
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'nodewall-ip6tables-'));
+    for (const end of ['', '-save', '-restore'])
+      await writeFile(
+        join(folder, `ip6tables-nft${end}`),
+        '#!/bin/sh\necho "cannot initialize table filter: Address family not supported by protocol" >&2\nexit 3\n',
+        { mode: 0o755 },
+      );
+    const program = join(folder, 'nodewall');
+    await writeFile(program, `#!/bin/sh\nPATH=${folder}:$PATH exec ${NODEWALL} "$@"\n`, { mode: 0o755 });
+    guarded = await GuardedNode.create(IPTABLES_NFT, () => program);
+  });
+  after(async () => {
+    await guarded?.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('enforces IPv4, says so once, and takes back what cuts a probe of IPv4 off', async () => {
+    const has = (text: string) =>
+      until(`the rules have ${text}`, () => guarded.has(text), { detail: guarded.agent.log });
+    await guarded.open(20_001);
+    await guarded.start();
+    await has('20001');
+    await guarded.cut(20_002);
+    await guarded.says('rolled back to the last confirmed rules');
+    const isBack = async () => (await guarded.has('20001')) && !(await guarded.has('20002'));
+    await until('the confirmed rules are back', isBack, { detail: guarded.agent.log });
+    const said = guarded.agent.log();
+    assert.equal(said.split('cannot apply the rules of IPv6; those of IPv4 are in force').length, 2, said);
+    assert.doesNotMatch(said, /internal error|previous rules stay|cannot keep the sessions/);
+    await guarded.end();
   });
 });

@@ -1,7 +1,7 @@
 import { type DelOperation, IpsetError } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { type Applied, type Change, type Reconciler, RefusedError } from '../dataplane.ts';
+import { type Applied, type Change, FamilyError, type Reconciler, RefusedError } from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
 import { compare, type IptablesState } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
@@ -41,9 +41,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #lacking = new Map<Family, string>();
   /**
    * Families that the kernel has and whose command fails: the rules of the other family are
-   * applied, and then the error is thrown.
+   * applied, and the error is returned with them.
    */
-  readonly #broken = new Map<Family, IptablesError>();
+  readonly #broken = new Map<Family, Error>();
+  /** The last apply changed one family alone: until the next, nothing is compared. */
+  #isHalfDone = false;
   /** Those of them whose rules cannot even be read. */
   readonly #unreadable = new Set<Family>();
   /**
@@ -68,6 +70,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   /**
    * Throws RefusedError if a rule is refused, IptablesError or IpsetError for all other failures.
+   * None if the rules of one family are in force: `failedFamily` has the other's failure.
    */
   async apply(desired: IptablesRuleset): Promise<Applied> {
     const isFresh = this.#known === null && this.#found === null;
@@ -89,6 +92,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     // The kernel's state is unknown until everything has gone through.
     this.#known = null;
     this.#found = null;
+    this.#isHalfDone = false;
     const asked = performance.now();
     // If only members change, one process does it all.
     const changesRules = FAMILIES.some((family) => rules[family].text !== '');
@@ -96,20 +100,25 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
     const errors = await this.#restoreAll(rules);
     this.#letGo(errors, rules);
-    if (errors.size > 0) throw await this.#undone(planned, errors);
+    if (errors.size > 0) {
+      const thrown = await this.#undone(planned, errors);
+      const failedFamily = this.#halfDone(errors, rules);
+      if (failedFamily === null) throw thrown;
+      this.#applied = desired;
+      return { change: toChange(planned), leftBehind: null, failedFamily, ...spent(started, asked) };
+    }
     let enforced = performance.now();
     this.#applied = desired;
     const leftBehind = await this.#collect(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
     this.#known = sets.held;
-    this.#refuseBroken();
     return {
       change: toChange(planned),
       leftBehind,
       warning: this.#warning(),
-      enforcedAfter: enforced - started,
-      kernelMicroseconds: Math.round(1000 * (enforced - asked)),
+      failedFamily: this.#failedFamily(),
+      ...spent(started, asked, enforced),
     };
   }
 
@@ -170,15 +179,22 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     }
   }
 
-  #refuseBroken(): void {
+  #failedFamily(): FamilyError | null {
     const [first] = this.#broken;
-    if (first === undefined) return;
-    const [family, error] = first;
-    throw new IptablesError(
-      error.code,
-      `no rule for IPv${family} was changed, because its command fails: ${error.message}. The rules of IPv${family === 4 ? 6 : 4} are in force`,
-      { cause: error },
-    );
+    return first === undefined ? null : new FamilyError(...first);
+  }
+
+  /**
+   * Where the rules of one family changed, and the command of the other failed: the rules of both
+   * are as they are until the next apply, which reads them. Null: nothing changed, or was put back.
+   */
+  #halfDone(errors: ReadonlyMap<Family, unknown>, rules: Planned['rules']): FamilyError | null {
+    const isChanged = FAMILIES.some((family) => rules[family].text !== '' && !errors.has(family));
+    const [first] = errors;
+    if (!isChanged || first === undefined || !(first[1] instanceof IptablesError)) return null;
+    this.#broken.set(first[0], first[1]);
+    this.#isHalfDone = true;
+    return this.#failedFamily();
   }
 
   /**
@@ -202,7 +218,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    */
   #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
     for (const family of FAMILIES)
-      if (rules[family].text !== '' && !errors.has(family)) this.#broken.delete(family);
+      if (!errors.has(family) && !this.#unreadable.has(family)) this.#broken.delete(family);
     if (errors.size + this.#lacking.size + this.#unreadable.size !== 1) return;
     for (const [family, error] of errors) {
       if (!(error instanceof IptablesError) || rules[family].saved.filter.chains.size > 0) continue;
@@ -315,7 +331,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   async verify(): Promise<string[]> {
-    if (this.#applied === null) return [];
+    if (this.#applied === null || this.#isHalfDone) return [];
     // If the reading fails, the next apply starts with one.
     this.#known = null;
     this.#found = null;
@@ -351,6 +367,14 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     }
     return false;
   }
+}
+
+function spent(
+  started: number,
+  asked: number,
+  enforced = performance.now(),
+): Pick<Applied, 'enforcedAfter' | 'kernelMicroseconds'> {
+  return { enforcedAfter: enforced - started, kernelMicroseconds: Math.round(1000 * (enforced - asked)) };
 }
 
 /** Whether NO_KERNEL_SUPPORT is about the table filter: nat alone may be missing. */
