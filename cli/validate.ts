@@ -9,6 +9,7 @@ import { withGuardrails } from '../controller/guardrail/as-policies.ts';
 import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
 import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
+import { groupNodeWarnings } from '../controller/webhook/group-nodes.ts';
 import { hiddenPodWarnings, masquerader } from '../controller/webhook/hidden-pods.ts';
 import { leftOutEndpointWarnings } from '../controller/webhook/left-out-endpoints.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
@@ -96,6 +97,7 @@ function closedProblems(
       ...leftOutEndpointWarnings(policy, leftOut),
       ...serviceWarnings(policy, objects.services),
       ...hiddenPodWarnings(policy, objects, by),
+      ...groupNodeWarnings(policy, objects),
     ].map((text): Problem => {
       const [path = '', ...words] = text.split(': ');
       const { kind, name } = policy;

@@ -1,5 +1,5 @@
 import type { EgressGateway } from '../egress/objects.ts';
-import type { ClusterNetworkPolicySpec, LabelSelector, NetworkPolicyPeer } from '../objects.ts';
+import type { ClusterNetworkPolicySpec, LabelSelector } from '../objects.ts';
 import { type FieldPath, type Findings, formatPath } from './problem.ts';
 
 /**
@@ -28,7 +28,7 @@ export function checkGatewayLabels({ spec, apiGroup }: EgressGateway, found: Fin
   found.warning(
     path,
     "a kubelet may write these labels to its own Node, so a compromised node can make itself a gateway of other nodes' pods; " +
-      ADVICE,
+      KUBELET_ADVICE,
   );
 }
 
@@ -53,17 +53,19 @@ export function checkNodePeers(spec: ClusterNetworkPolicySpec, found: Findings):
       : ` (so may the nodes of ${formatPath(more[0] ?? [])}${more.length > 1 ? ` and ${more.length - 1} more` : ''})`;
   found.warning(
     first,
-    `a kubelet may write these labels to its own Node, so any compromised node can use the rule${others}; ${ADVICE}`,
+    `a kubelet may write these labels to its own Node, so any compromised node can use the rule${others}; ${KUBELET_ADVICE}`,
   );
 }
 
-const ADVICE = 'select by a label that only administrators write: node-restriction.kubernetes.io/…';
+export const KUBELET_ADVICE =
+  'select by a label that only administrators write: node-restriction.kubernetes.io/…';
 
 /** `{}` is every Node, which no label changes. */
-function namesNodesByLabels(peer: NetworkPolicyPeer): boolean {
-  if (!('nodeSelector' in peer) || peer.nodeSelector === undefined) return false;
-  const { matchLabels = {}, matchExpressions = [] } = peer.nodeSelector;
-  return Object.keys(matchLabels).length + matchExpressions.length > 0 && isOpenToKubelets(peer.nodeSelector);
+export function namesNodesByLabels(peer: object): boolean {
+  const { nodeSelector } = peer as { readonly nodeSelector?: LabelSelector };
+  if (nodeSelector === undefined) return false;
+  const { matchLabels = {}, matchExpressions = [] } = nodeSelector;
+  return Object.keys(matchLabels).length + matchExpressions.length > 0 && isOpenToKubelets(nodeSelector);
 }
 
 /** Whether no label that a kubelet can't write has to be there. */

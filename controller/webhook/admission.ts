@@ -25,6 +25,7 @@ import { defaultsOf } from './defaults.ts';
 import { deletionOf } from './deletion.ts';
 import { type Consequences, consequences, type RelatedObject, type RelatedProblem } from './dependants.ts';
 import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
+import { groupNodeWarnings } from './group-nodes.ts';
 import { hiddenPodWarnings } from './hidden-pods.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
@@ -302,6 +303,7 @@ function policyWarnings(
     ...closedProbeWarnings(policy, objects ?? NO_OBJECTS),
     ...serviceWarnings(policy, objects?.services ?? []),
     ...hiddenPodWarnings(policy, objects ?? NO_OBJECTS, masquerader),
+    ...groupNodeWarnings(policy, objects ?? NO_OBJECTS),
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
   ];
 }
