@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Exec, ExecError, Ipset } from 'ipset-ts';
 import type { Family } from '../../../lib/net/address.ts';
-import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
+import { type FakeIptables, fakeIptables } from '../../../test/fake/fake-iptables.ts';
 import { IPTABLES_CASES } from '../../../test/fake/iptables-cases.ts';
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
 import { RULESET, withSets } from '../../../test/fake/iptables-web-server.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { RefusedError } from '../dataplane.ts';
+import { ipsetDeadline } from './ipset-deadline.ts';
 import { IptablesReconciler } from './reconciler.ts';
 import { IptablesError, type IptablesTools, toIptablesError } from './tools.ts';
 
@@ -186,6 +187,98 @@ describe('the reconciler of iptables', () => {
     });
   }
 
+  it('holds one family for as long as the command of the other fails, and keeps the deadline', async () => {
+    const fake = fakeIptables();
+    const { tools } = fake;
+    await new IptablesReconciler(tools).apply(RULESET);
+    const failing = breakable(fake);
+    const reconciler = new IptablesReconciler(failing.tools);
+    await reconciler.apply(RULESET);
+    failing.six = 'LOCKED';
+    const tried = trial(['192.0.2.1']);
+    const deadline = ipsetDeadline(tools.ipset, () => reconciler.inForce());
+    for (const ruleset of [tried, tried, trial(['192.0.2.1', '192.0.2.9'])]) {
+      const { failedFamily } = await reconciler.apply(ruleset);
+      assert.equal(failedFamily?.family, 6);
+      assert.equal(reconciler.inForce(), ruleset);
+      assert.deepEqual(await reconciler.verify(), [], 'half of a change is no drift');
+      assert.equal(await deadline.move(30_000), true);
+    }
+    // What only rules of before named goes, but for those that stay in force.
+    const more = addressSet('nodewall-more-4', 4, []);
+    const named = withSets(
+      [...tried.sets.values(), more],
+      ['-m set --match-set nodewall-more-4 src -j DROP'],
+    );
+    for (const ruleset of [{ ...named, families: { ...named.families, 6: tried.families[6] } }, tried])
+      await reconciler.apply(ruleset);
+    assert.deepEqual(
+      [...(await tools.ipset.names())].sort(),
+      [...tried.sets.keys(), 'nodewall-nets-6'].sort(),
+    );
+    // Another failure in between does not make half of a change a drift.
+    failing.ipset = true;
+    await assert.rejects(reconciler.apply(trial(['192.0.2.7'])), /interrupted/);
+    failing.ipset = false;
+    assert.deepEqual(await reconciler.verify(), []);
+    failing.six = null;
+    assert.equal((await reconciler.apply(tried)).failedFamily, null);
+    assert.deepEqual(await reconciler.verify(), []);
+    assert.match(await tools.save(6), /trial-deadline/);
+    await reconciler.apply(RULESET);
+    assert.deepEqual([...(await tools.ipset.names())].sort(), [...RULESET.sets.keys()].sort());
+  });
+
+  it('holds one family that needs no change after a restart, once the failure of the other lasts', async () => {
+    const fake = fakeIptables();
+    const { tools } = fake;
+    await new IptablesReconciler(tools).apply(RULESET);
+    await tools.restore(6, '*filter\n:NODEWALL-INPUT - [0:0]\nCOMMIT\n');
+    const failing = breakable(fake);
+    const reconciler = new IptablesReconciler(failing.tools);
+    failing.six = 'LOCKED';
+    await assert.rejects(reconciler.apply(RULESET), { code: 'LOCKED' });
+    assert.equal((await reconciler.apply(RULESET)).failedFamily?.family, 6);
+    assert.deepEqual(await reconciler.verify(), []);
+    failing.six = null;
+    assert.equal((await reconciler.apply(RULESET)).failedFamily, null);
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('holds one family where the rules of the other can be read again, but not changed', async () => {
+    const fake = fakeIptables();
+    const { tools } = fake;
+    await new IptablesReconciler(tools).apply(RULESET);
+    const failing = breakable(fake);
+    const reconciler = new IptablesReconciler(failing.tools);
+    failing.six = 'UNKNOWN';
+    failing.save = true;
+    const tried = trial(['192.0.2.1']);
+    assert.equal((await reconciler.apply(tried)).failedFamily?.family, 6);
+    failing.save = false;
+    assert.deepEqual(await reconciler.verify(), [], 'nobody changed these rules');
+    assert.equal((await reconciler.apply(tried)).failedFamily?.family, 6);
+    assert.deepEqual(await reconciler.verify(), []);
+    failing.six = null;
+    assert.equal((await reconciler.apply(tried)).failedFamily, null);
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('reports a family that fails alone as not changed, if no rule of the other was to change', async () => {
+    const failing = breakable(fakeIptables());
+    const reconciler = new IptablesReconciler(failing.tools);
+    await reconciler.apply(RULESET);
+    failing.six = 'LOCKED';
+    const { families } = trial([]);
+    const changed = { ...RULESET, families: { 4: RULESET.families[4], 6: families[6] } };
+    const sets = new Map([...RULESET.sets, [DEADLINES[6].name, DEADLINES[6]]]);
+    for (let i = 0; i < 2; i++) {
+      await assert.rejects(reconciler.apply({ ...changed, sets }), { code: 'LOCKED' });
+      assert.equal(reconciler.inForce(), RULESET);
+      assert.deepEqual(await reconciler.verify(), []);
+    }
+  });
+
   it('applies nothing where the commands of both families fail', async () => {
     const { tools } = fakeIptables();
     const save = async () => Promise.reject(toIptablesError('iptables-save', 3, 'no'));
@@ -293,6 +386,61 @@ describe('the reconciler of iptables', () => {
     });
   });
 });
+
+const DEADLINES = {
+  4: { ...addressSet('nodewall-trial-deadline-n4', 4, ['0.0.0.0/0']), timeout: 30 },
+  6: { ...addressSet('nodewall-trial-deadline-n6', 6, ['::/0']), timeout: 30 },
+} as const;
+
+/** Rules that are tried: rules of both families name their deadline. */
+function trial(web: readonly string[]): IptablesRuleset {
+  const rule = (family: Family) => `-m set ! --match-set ${DEADLINES[family].name} src -j ACCEPT`;
+  const [, , services] = RULESET.sets.values();
+  assert.ok(services !== undefined);
+  const sets = [addressSet('nodewall-web-4', 4, web), services, DEADLINES[4], DEADLINES[6]];
+  const six = iptablesRuleset({
+    filter: { 'NODEWALL-INPUT': [rule(6)] },
+    jumps: { INPUT: 'NODEWALL-INPUT' },
+  });
+  const { families, ...rest } = withSets(sets, [rule(4)]);
+  return { ...rest, families: { 4: families[4], 6: six.families[6] } };
+}
+
+interface Breakable {
+  readonly tools: IptablesTools;
+  /** The failure of ip6tables-restore, and of ip6tables-save if `save`. */
+  six: 'LOCKED' | 'UNKNOWN' | null;
+  save: boolean;
+  /** ipset-restore fails. */
+  ipset: boolean;
+}
+
+function breakable({ tools, exec }: Pick<FakeIptables, 'tools' | 'exec'>): Breakable {
+  const fail = (family: Family) => {
+    if (family === 6 && broken.six !== null) throw new IptablesError(broken.six, 'no');
+  };
+  const broken: Breakable = {
+    tools: {
+      ...tools,
+      ipset: new Ipset(async (args, options) => {
+        if (broken.ipset && args.includes('restore')) throw new ExecError('TIMEOUT', 'interrupted');
+        return await exec(args, options);
+      }),
+      async save(family) {
+        if (broken.save) fail(family);
+        return await tools.save(family);
+      },
+      async restore(family, text) {
+        fail(family);
+        await tools.restore(family, text);
+      },
+    },
+    six: null,
+    save: false,
+    ipset: false,
+  };
+  return broken;
+}
 
 const CHAINS = ['NODEWALL-A', 'NODEWALL-B', 'NODEWALL-C', 'NODEWALL-D'] as const;
 const SETS = ['nodewall-0', 'nodewall-1', 'nodewall-2'] as const;

@@ -1,6 +1,6 @@
 import { type DelOperation, IpsetError } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
-import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
+import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, FamilyError, type Reconciler, RefusedError } from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
 import { compare, type IptablesState } from './compare.ts';
@@ -9,8 +9,8 @@ import { readSets, toKernelSet } from './kernel-set.ts';
 import { NO_CHANGE, type Planned, type PlannedRules, toChange } from './planned.ts';
 import { asTables } from './put-back.ts';
 import { blame } from './refused.ts';
-import { type RuleChange, ruleChange, sameText } from './rule-change.ts';
-import { parseSaved } from './saved.ts';
+import { type RuleChange, ruleChange, sameTables } from './rule-change.ts';
+import { parseSaved, setsNamed } from './saved.ts';
 import { setChange } from './set-change.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -44,9 +44,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    * applied, and the error is returned with them.
    */
   readonly #broken = new Map<Family, Error>();
-  /** The last apply changed one family alone: until the next, nothing is compared. */
+  /** One family alone was changed: until an apply goes through, nothing is compared. */
   #isHalfDone = false;
-  /** Those of them whose rules cannot even be read. */
+  /** The broken families whose rules cannot even be read. */
   readonly #unreadable = new Set<Family>();
   /**
    * Unused sets that could not be destroyed, because rules of third parties name them. If one is
@@ -92,7 +92,6 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     // The kernel's state is unknown until everything has gone through.
     this.#known = null;
     this.#found = null;
-    this.#isHalfDone = false;
     const asked = performance.now();
     // If only members change, one process does it all.
     const changesRules = FAMILIES.some((family) => rules[family].text !== '');
@@ -101,14 +100,18 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const errors = await this.#restoreAll(rules);
     this.#letGo(errors, rules);
     if (errors.size > 0) {
-      const thrown = await this.#undone(planned, errors);
       const failedFamily = this.#halfDone(errors, rules);
-      if (failedFamily === null) throw thrown;
+      if (failedFamily === null) throw await this.#undone(planned, errors);
+      await this.#revoke(planned, (family) => !errors.has(family));
+      // Desired sets stay, also those that no rule names yet: the deadline of a trial is in some.
+      const named = setsNamed(rules[failedFamily.family].saved);
+      await this.#destroy(sets.last.map(({ name }) => name).filter((name) => !named.has(name)));
       this.#applied = desired;
       return { change: toChange(planned), leftBehind: null, failedFamily, ...spent(started, asked) };
     }
     let enforced = performance.now();
     this.#applied = desired;
+    this.#isHalfDone = false;
     const leftBehind = await this.#collect(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
@@ -169,7 +172,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   async #save(family: Family): Promise<string> {
     try {
       const text = await this.#tools.save(family);
-      if (this.#unreadable.delete(family)) this.#broken.delete(family);
+      this.#unreadable.delete(family);
       return text;
     } catch (error) {
       if (!(error instanceof IptablesError) || !LASTING.has(error.code)) throw error;
@@ -185,14 +188,20 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /**
-   * Where the rules of one family changed, and the command of the other failed: the rules of both
-   * are as they are until the next apply, which reads them. Null: nothing changed, or was put back.
+   * Where the rules of one family are as desired, and the command of the other failed: the rules of
+   * both are as they are until the next apply, which reads them. Null: nothing changed, or it is to
+   * be put back. If no rule was to change in the first, only a failure that lasts counts.
    */
   #halfDone(errors: ReadonlyMap<Family, unknown>, rules: Planned['rules']): FamilyError | null {
-    const isChanged = FAMILIES.some((family) => rules[family].text !== '' && !errors.has(family));
-    const [first] = errors;
-    if (!isChanged || first === undefined || !(first[1] instanceof IptablesError)) return null;
-    this.#broken.set(first[0], first[1]);
+    const [[failed, error] = []] = errors;
+    const other = FAMILIES.find((family) => !errors.has(family));
+    if (failed === undefined || other === undefined || !(error instanceof IptablesError)) return null;
+    if (this.#lacking.has(other) || this.#unreadable.has(other)) return null;
+    const isChanged = rules[other].text !== '';
+    const lasts = this.#broken.has(failed);
+    // At the start it is not known whether the failure lasts: the next attempt tells.
+    if (isChanged || lasts || this.#applied === null) this.#broken.set(failed, error);
+    if (!isChanged && !lasts) return null;
     this.#isHalfDone = true;
     return this.#failedFamily();
   }
@@ -276,14 +285,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   /** Sets that the failed change made would be left if it is never made again. */
   async #discard({ sets, before }: Planned): Promise<void> {
     const made = sets.first.flatMap((one) => (one.op === 'create' ? one.set.name : []));
-    const unused = made.filter((name) => sets.held.has(name) && !before.has(name));
-    // A rule that went through names them: then they stay, and the next reading finds them.
-    const collecting = collectSets(
-      this.#tools.ipset,
-      unused.map((name) => ({ op: 'destroy', name })),
-      { stuck: new Set(unused) },
-    );
-    await collecting.catch(() => undefined);
+    await this.#destroy(made.filter((name) => sets.held.has(name) && !before.has(name)));
+  }
+
+  /** Those that a rule names stay, and the next reading finds them. */
+  async #destroy(names: readonly string[]): Promise<void> {
+    const operations = names.map((name) => ({ op: 'destroy', name }) as const);
+    await collectSets(this.#tools.ipset, operations, { stuck: new Set(names) }).catch(() => undefined);
   }
 
   /** The sets that the saved rules name still exist, because sets are destroyed last. */
@@ -336,7 +344,10 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#known = null;
     this.#found = null;
     const found = await this.#read();
-    const differences = compare(this.#held(this.#applied), found, { shown: this.#shown, stuck: this.#stuck });
+    // A broken family is tried again whatever it holds.
+    const rules = (family: Family) => (this.#broken.has(family) ? NO_CHANGE.saved : found.families[family]);
+    const seen = { ...found, families: { 4: rules(4), 6: rules(6) } };
+    const differences = compare(this.#held(this.#applied), seen, { shown: this.#shown, stuck: this.#stuck });
     if (differences.length > 0) this.#found = found;
     else this.#known = this.#asApplied(found.sets);
     return differences;
@@ -384,16 +395,3 @@ function lacksFilter({ code, stderr }: IptablesError): boolean {
 
 /** A command that fails like this fails again: the other family must not wait for it. */
 const LASTING: ReadonlySet<string> = new Set(['NO_COMMAND', 'NO_KERNEL_SUPPORT', 'UNKNOWN']);
-
-function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
-  return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));
-}
-
-function sameTable(a: IptablesTable, b: IptablesTable | undefined): boolean {
-  if (a === b) return true;
-  if (b === undefined || a.name !== b.name || a.chains.size !== b.chains.size) return false;
-  const hasJumps =
-    a.jumps.length === b.jumps.length &&
-    a.jumps.every(({ from, to }, i) => from === b.jumps[i]?.from && to === b.jumps[i]?.to);
-  return hasJumps && [...b.chains.values()].every((chain) => sameText(a.chains.get(chain.name), chain));
-}

@@ -156,6 +156,19 @@ export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolea
   return a?.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 
+export function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
+  return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));
+}
+
+function sameTable(a: IptablesTable, b: IptablesTable | undefined): boolean {
+  if (a === b) return true;
+  if (b === undefined || a.name !== b.name || a.chains.size !== b.chains.size) return false;
+  const hasJumps =
+    a.jumps.length === b.jumps.length &&
+    a.jumps.every(({ from, to }, i) => from === b.jumps[i]?.from && to === b.jumps[i]?.to);
+  return hasJumps && [...b.chains.values()].every((chain) => sameText(a.chains.get(chain.name), chain));
+}
+
 /**
  * Empty if each jump is there once and first. All lines take effect at the COMMIT: no packet misses
  * the jump.

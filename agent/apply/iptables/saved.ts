@@ -35,6 +35,14 @@ export interface Lead {
   readonly isFirst: boolean;
 }
 
+/** The names of the sets in rules of ours. */
+export function setsNamed(saved: SavedTables): ReadonlySet<string> {
+  const texts = Object.values(saved).flatMap(({ chains }) => [...chains.values()].flat());
+  return new Set(
+    texts.flatMap(({ text }) => [...text.matchAll(/ --match-set (\S+)/g)].map(([, name = '']) => name)),
+  );
+}
+
 /** Parses the output of iptables-save. Counters are 0 if they were not requested. */
 export function parseSaved(text: string): SavedTables {
   const tables = { filter: newTable(), nat: newTable() };
