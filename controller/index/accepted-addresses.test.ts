@@ -36,6 +36,25 @@ describe('the addresses of Node objects', () => {
     ]);
   });
 
+  it('do not count where a pod has them from an IP pool, or from podCIDRs of the configuration', () => {
+    const pooled = ['192.168.5.5', 'fd00:168::5'];
+    const nodes = [node('n1', ['10.0.0.1'], NETWORKS), node('evil', ['10.0.0.2', ...pooled])];
+    const objects = world({ nodes, pods: [pod('web', pooled)] });
+    assert.deepEqual(
+      accepted(withAcceptedAddresses(objects)).evil,
+      ['10.0.0.2', ...pooled],
+      'of no pod network',
+    );
+    const cidrs = ['192.168.0.0/16', 'fd00:168::/48'];
+    const configured = withAcceptedAddresses(objects, { podCIDRs: cidrs });
+    assert.deepEqual(accepted(configured).evil, ['10.0.0.2']);
+    const accepts = new AcceptedAddresses();
+    accepts.advance(objects);
+    const insideNetworks = [{ kind: 'IPPool', name: 'default', cidrs } as const];
+    assert.deepEqual(accepted(accepts.advance({ ...objects, insideNetworks })).evil, ['10.0.0.2']);
+    assert.deepEqual(accepted(accepts.advance(objects)).evil, ['10.0.0.2', ...pooled]);
+  });
+
   it('do not count in the pod network of another Node, also before a pod has them', () => {
     const nodes = [node('n1', ['10.0.0.1', '10.244.0.1'], NETWORKS), node('n2', ['10.0.0.2', POD, IPV6_POD])];
     const found = withAcceptedAddresses(world({ nodes }));
@@ -63,7 +82,7 @@ describe('the addresses of Node objects', () => {
 
   it('all count where nodeCIDRs decides', () => {
     const objects = world({ nodes: [node('n2', [POD])], pods: [pod('web', [POD])] });
-    assert.equal(withAcceptedAddresses(objects, ['10.0.0.0/8']), objects);
+    assert.equal(withAcceptedAddresses(objects, { nodeCIDRs: ['10.0.0.0/8'] }), objects);
   });
 
   it('are no ends of tunnels either', () => {

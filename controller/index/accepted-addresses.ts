@@ -1,9 +1,18 @@
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
-import { parseAddress } from '../../lib/net/address.ts';
+import { parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { hasMember, type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { PodNetworks } from './pod-networks.ts';
 
-type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;
+type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services' | 'insideNetworks'>;
+
+/** The parts of the configuration that say which addresses are whose. */
+export interface AddressOwnership {
+  /** Not empty: they decide. */
+  readonly nodeCIDRs?: readonly string[] | undefined;
+  /** Networks of pods (`egress.podCIDRs`). */
+  readonly podCIDRs?: readonly string[] | undefined;
+}
 
 /** The most addresses that a Node's object keeps as refused. */
 const MOST_REFUSED = 64;
@@ -13,8 +22,9 @@ const MOST_REFUSED = 64;
  * successive states of the objects: a kubelet writes its Node's addresses itself, and pods may send
  * nothing with a Node's address. Refused (`Node.claimedAddresses`) is an address
  * - in the network of another Node's pods (spec.podCIDRs),
- * - of a pod with an address of its own, if it lies in the network of any Node's pods, or if no
- *   Node has such a network: a kubelet writes its pods' addresses too,
+ * - of a pod with an address of its own, if it lies in the network of any Node's pods, in an IP
+ *   pool, in podCIDRs of the configuration, or if no Node has such a network: a kubelet writes its
+ *   pods' addresses too,
  * - of a Service (clusterIPs; whoever may create a Service chooses the others).
  * With nodeCIDRs in the configuration these decide, and nothing is refused here.
  *
@@ -32,12 +42,16 @@ export class AcceptedAddresses {
   /** The pods and Services with an address that a Node's object has. */
   readonly #holders = new Map<string, Set<Pod | Service>>();
   readonly #networks = new PodNetworks();
+  readonly #podCIDRs: readonly string[];
+  /** The networks of pods that no Node names. */
+  #pools: MemberSet;
   /** The Nodes with refused addresses: the object as read, and as returned. */
   readonly #changed = new Map<string, { readonly node: Node; readonly accepted: Node }>();
 
-  /** @param nodeCIDRs of the configuration; not empty: they decide */
-  constructor(nodeCIDRs: readonly string[] = []) {
+  constructor({ nodeCIDRs = [], podCIDRs = [] }: AddressOwnership = {}) {
     this.#isOn = nodeCIDRs.length === 0;
+    this.#podCIDRs = podCIDRs;
+    this.#pools = toPools(podCIDRs, []);
   }
 
   /** Advances to this state, and returns it with the addresses that are accepted. */
@@ -55,7 +69,7 @@ export class AcceptedAddresses {
   }
 
   /** The Nodes that may have other accepted addresses now. */
-  #follow({ nodes, pods, services }: Objects): Set<string> {
+  #follow({ nodes, pods, services, insideNetworks }: Objects): Set<string> {
     const before = this.#objects;
     const changed = listChange(before.nodes, nodes);
     const stale = new Set([...changed.removed, ...changed.added].map(({ name }) => name));
@@ -70,6 +84,10 @@ export class AcceptedAddresses {
       }
     }
     if (this.#networks.change(changed)) for (const { name } of nodes) stale.add(name);
+    if (insideNetworks !== before.insideNetworks) {
+      this.#pools = toPools(this.#podCIDRs, insideNetworks);
+      for (const { name } of nodes) stale.add(name);
+    }
     const others = [listChange<Pod | Service>(before.pods, pods), listChange(before.services, services)];
     for (const { removed, added } of others) {
       for (const one of removed) this.#hold(one, stale, (holders) => holders.delete(one));
@@ -112,7 +130,10 @@ export class AcceptedAddresses {
     const holders = [...(this.#holders.get(text) ?? [])];
     const networks = this.#networks.of(address);
     const counts = (one: Pod | Service): boolean =>
-      one.kind === 'Service' || this.#networks.areNone || networks.length > 0;
+      one.kind === 'Service' ||
+      this.#networks.areNone ||
+      networks.length > 0 ||
+      hasMember(this.#pools, address);
     const [first] = holders
       .filter(counts)
       .map(({ kind, namespace, name }) => `${kind} ${namespace}/${name}`)
@@ -151,8 +172,17 @@ export class AcceptedAddresses {
 }
 
 /** The one-time form. */
-export function withAcceptedAddresses<T extends Objects>(objects: T, nodeCIDRs: readonly string[] = []): T {
-  return new AcceptedAddresses(nodeCIDRs).advance(objects);
+export function withAcceptedAddresses<T extends Objects>(objects: T, ownership?: AddressOwnership): T {
+  return new AcceptedAddresses(ownership).advance(objects);
+}
+
+function toPools(podCIDRs: readonly string[], networks: Objects['insideNetworks']): MemberSet {
+  const pools = networks.flatMap(({ kind, cidrs }) => (kind === 'IPPool' ? cidrs : []));
+  const blocks = [...podCIDRs, ...pools].flatMap((text) => {
+    const cidr = parseCidr(text)?.cidr;
+    return cidr === undefined ? [] : [{ cidr, except: [] }];
+  });
+  return toMemberSet(blocks, []);
 }
 
 /** Why a Node's addresses do not count. */

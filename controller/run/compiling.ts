@@ -45,6 +45,8 @@ export interface CompilingOptions {
   readonly clock: Clock;
   /** Of the configuration; absent: every address counts. */
   readonly nodeCIDRs?: readonly string[];
+  /** Networks of pods of the configuration; absent: none. */
+  readonly podCIDRs?: readonly string[];
   /** Writes an Event on a Node; absent: nobody does. */
   readonly nodeEvent?: (node: string, event: NodeEvent) => void;
   readonly compiler?: typeof compiler;
@@ -83,11 +85,12 @@ export class Compiling {
     this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
     this.#compileEgress = toEgressCompiler(options);
-    const { log, clock, metrics, nodeCIDRs = [], nodeEvent: event } = options;
+    const { log, clock, metrics, nodeCIDRs = [], podCIDRs, nodeEvent: event } = options;
     this.#reported = new ReportedAddresses({
       log,
       clock,
       nodeCIDRs,
+      podCIDRs,
       changed: () => this.useReports(),
       held: () => metrics.delayed(),
       ...(event === undefined ? {} : { event }),

@@ -207,6 +207,7 @@ export class ControllerParts {
       log: this.#context.log,
       clock: this.#process.clock,
       nodeCIDRs: this.#context.config.nodeCIDRs,
+      podCIDRs: this.#context.config.egress.podCIDRs,
       nodeEvent: (node, event) => this.statuses.nodeEvents.happened(node, event),
       sayProblems: this.#says.problems,
       published: () => {

@@ -18,6 +18,8 @@ export interface NodeAddressesOptions {
   readonly clock: Clock;
   /** Of the configuration; empty: every address counts. */
   readonly nodeCIDRs: readonly string[];
+  /** Networks of pods of the configuration; absent: none. */
+  readonly podCIDRs?: readonly string[] | undefined;
   /**
    * Called when `on` may return something else than before; one call for several reports.
    */
@@ -47,10 +49,10 @@ export class ReportedAddresses {
   /** The Nodes as damped last. */
   #last: readonly Node[] = NO_OBJECTS.nodes;
 
-  constructor({ log, clock, nodeCIDRs, changed, held, event = () => {} }: NodeAddressesOptions) {
+  constructor({ log, clock, nodeCIDRs, podCIDRs, changed, held, event = () => {} }: NodeAddressesOptions) {
     this.#log = log;
     this.#addresses = new HostAddresses(nodeCIDRs);
-    this.#accepted = new AcceptedAddresses(nodeCIDRs);
+    this.#accepted = new AcceptedAddresses({ nodeCIDRs, podCIDRs });
     this.#event = event;
     this.#changed = new Debounce(changed, TIMES, clock);
     const damping = {

@@ -1,5 +1,6 @@
 import type { ClusterObjects, Node } from '../../apis/objects.ts';
-import { type AcceptedAddresses, claimedText } from '../index/accepted-addresses.ts';
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { type AcceptedAddresses, type AddressOwnership, claimedText } from '../index/accepted-addresses.ts';
 import { compareProblems } from './assemble.ts';
 import type { FileContent } from './content.ts';
 import type { LoadProblem } from './source.ts';
@@ -28,4 +29,8 @@ export function acceptNodes(read: Read, contents: readonly FileContent[], accept
 function toWarning({ name, claimedAddresses = [] }: Node, file: string, line: number): LoadProblem {
   const message = claimedText(claimedAddresses);
   return { severity: 'warning', file, line, kind: 'Node', name, path: 'status.addresses', message };
+}
+
+export function ownershipOf({ nodeCIDRs, egressConfig }: ValidateOptions): AddressOwnership {
+  return { nodeCIDRs, podCIDRs: egressConfig?.podCIDRs };
 }

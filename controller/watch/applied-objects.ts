@@ -2,6 +2,7 @@ import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { withAcceptedAddresses } from '../index/accepted-addresses.ts';
+import { ownershipOf } from './accept-nodes.ts';
 import { assemble } from './assemble.ts';
 import { contentOf, type FileContent, LIST_NAMES } from './content.ts';
 import { NO_LAST_VALID } from './last-valid-versions.ts';
@@ -53,7 +54,7 @@ export function appliedObjects(
     namespaceLimits: options.egressConfig?.namespaceLimits,
     egress: null,
   });
-  const accepted = withAcceptedAddresses(objects, options.nodeCIDRs);
+  const accepted = withAcceptedAddresses(objects, ownershipOf(options));
   return { objects: accepted, problems, absent: removed.filter((one) => !found.has(one)) };
 }
 

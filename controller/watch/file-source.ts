@@ -5,7 +5,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';
-import { acceptNodes } from './accept-nodes.ts';
+import { acceptNodes, ownershipOf } from './accept-nodes.ts';
 import { type AssembleInput, compareProblems, type MergeCache } from './assemble.ts';
 import { assembler } from './assembler.ts';
 import { type FileList, isManifestName, listFiles } from './file-list.ts';
@@ -51,7 +51,7 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     lastValidVersions: fromLastValidJson(options.remembered, options.egress ?? false),
     merged: new Map(),
     assemble: assembler(),
-    accepted: new AcceptedAddresses(options.nodeCIDRs),
+    accepted: new AcceptedAddresses(ownershipOf(options)),
     readable: new Set(),
     snapshot: null,
     unreadable: [],

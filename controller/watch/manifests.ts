@@ -4,7 +4,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { untilThen } from '../../apis/validate/unknown.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';
-import { acceptNodes } from './accept-nodes.ts';
+import { acceptNodes, ownershipOf } from './accept-nodes.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { contentOf, type FileContent } from './content.ts';
 import { type FileList, listFiles } from './file-list.ts';
@@ -54,7 +54,7 @@ export async function loadManifests(
   const { objects, problems: found } = acceptNodes(
     assembled,
     contents,
-    new AcceptedAddresses(options.nodeCIDRs),
+    new AcceptedAddresses(ownershipOf(options)),
   );
   const said = found.map((problem) => withoutReason(problem, cluster !== null));
   const problems = [...unreadableProblems(list), ...said].sort(compareProblems);
