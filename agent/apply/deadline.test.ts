@@ -37,7 +37,7 @@ describe('the deadline of rules that are tried', () => {
     const { world, keeper, run, clock } = create();
     await run(60_000);
     assert.equal(world.moves, 0);
-    await keeper.begin(SECONDS);
+    await keeper.begin(SECONDS, clock.now());
     for (let i = 0; i < 40; i++) {
       await run(SECONDS / 2);
       assert.ok((world.end ?? 0) - clock.now() > SECONDS / 2);
@@ -51,7 +51,7 @@ describe('the deadline of rules that are tried', () => {
 
   it('has passed where the process did not run, and that is told once', async () => {
     const { clock, world, keeper } = create();
-    await keeper.begin(SECONDS);
+    await keeper.begin(SECONDS, clock.now());
     clock.pass(SECONDS + 1);
     // The timer asks first.
     assert.deepEqual([await keeper.check(), world.passed], [true, 1]);
@@ -60,7 +60,7 @@ describe('the deadline of rules that are tried', () => {
 
   it('has passed where a third party deleted it, and where somebody made it again meanwhile', async () => {
     const { clock, world, keeper } = create();
-    await keeper.begin(SECONDS);
+    await keeper.begin(SECONDS, clock.now());
     world.end = null;
     assert.deepEqual([await keeper.check(), world.passed], [false, 1]);
     // As a replacement of the table does.
@@ -73,14 +73,56 @@ describe('the deadline of rules that are tried', () => {
   });
 
   it('is not known where the kernel refuses; that is tried again', async () => {
-    const { world, keeper, run } = create();
-    await keeper.begin(SECONDS);
+    const { clock, world, keeper, run } = create();
+    await keeper.begin(SECONDS, clock.now());
     world.fails = true;
     assert.deepEqual([await keeper.check(), world.passed], [false, 0]);
     await run(10_000);
     world.fails = false;
     await run(2_000);
     assert.deepEqual([await keeper.check(), world.passed], [true, 0]);
+  });
+
+  it('is known where the first attempt failed, from the change on', async () => {
+    const { clock, world, keeper, run } = create();
+    world.end = clock.now() + SECONDS;
+    world.fails = true;
+    await keeper.begin(SECONDS, clock.now());
+    await run(1_500);
+    world.fails = false;
+    await run(2_000);
+    assert.deepEqual([await keeper.check(), world.passed], [true, 0]);
+  });
+
+  it('has passed where it did during a change that failed', async () => {
+    const { clock, world, keeper } = create();
+    world.end = clock.now() + SECONDS;
+    await keeper.begin(SECONDS, clock.now());
+    await keeper.end();
+    clock.pass(SECONDS + 1);
+    assert.equal(world.passed, 0);
+    await keeper.resume(SECONDS);
+    assert.equal(world.passed, 1);
+  });
+
+  it('is kept where a change failed behind its rules, and left alone where it failed before', async () => {
+    const { clock, world, keeper } = create();
+    world.fails = true;
+    await keeper.beginIfThere(SECONDS, clock.now());
+    assert.equal(keeper.milliseconds, null);
+    world.fails = false;
+    world.end = clock.now() + SECONDS;
+    await keeper.beginIfThere(SECONDS, clock.now());
+    assert.equal(keeper.milliseconds, SECONDS);
+  });
+
+  it('is not moved once it is closed', async () => {
+    const { clock, world, keeper, run } = create();
+    await keeper.close();
+    await keeper.begin(SECONDS, clock.now());
+    await keeper.resume(SECONDS);
+    await run(60_000);
+    assert.equal(world.moves, 0);
   });
 
   it('begins with rules that have one, and ends with others, unless these are refused', async () => {

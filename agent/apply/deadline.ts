@@ -43,6 +43,7 @@ export class DeadlineKeeper {
   /** The kernel counts from then on, or later (monotonic milliseconds). */
   #from = Number.NEGATIVE_INFINITY;
   #cancel = (): void => {};
+  #isClosed = false;
 
   constructor(parts: DeadlineParts) {
     this.#parts = parts;
@@ -53,13 +54,37 @@ export class DeadlineKeeper {
     return this.#milliseconds;
   }
 
-  /** Rules with a deadline are in force. It is moved at once, as the change may have taken long. */
-  async begin(milliseconds: number): Promise<void> {
-    if (this.#milliseconds === milliseconds) return;
+  /** Monotonic milliseconds: to be asked before a change is made that has a deadline. */
+  now(): number {
+    return this.#parts.clock.now();
+  }
+
+  /**
+   * Rules with a deadline are in force, by a change that began at `since`. It is moved at once, as
+   * the change may have taken long.
+   */
+  async begin(milliseconds: number, since: number): Promise<void> {
+    if (this.#isClosed || this.#milliseconds === milliseconds) return;
     await this.#lane.run(async () => {
       this.#milliseconds = milliseconds;
-      this.#from = Number.NEGATIVE_INFINITY;
+      this.#from = since;
       await this.#move(milliseconds);
+    });
+  }
+
+  /** As `begin`, where the change failed: perhaps only after the rules were in force. */
+  async beginIfThere(milliseconds: number, since: number): Promise<void> {
+    if (this.#isClosed || this.#milliseconds !== null) return;
+    const { kernel } = this.#parts;
+    await this.#lane.run(async () => {
+      const isThere = await kernel.move(milliseconds).then(
+        () => true,
+        () => false,
+      );
+      if (!isThere) return;
+      this.#milliseconds = milliseconds;
+      this.#from = since;
+      this.#again(milliseconds / PART);
     });
   }
 
@@ -68,6 +93,13 @@ export class DeadlineKeeper {
     this.#cancel();
     this.#milliseconds = null;
     await this.#lane.run(async () => {});
+  }
+
+  /** They were not replaced after `end`: whether the deadline has passed is asked at once. */
+  async resume(milliseconds: number): Promise<void> {
+    if (this.#isClosed) return;
+    this.#milliseconds = milliseconds;
+    await this.check();
   }
 
   /**
@@ -80,10 +112,9 @@ export class DeadlineKeeper {
       if (milliseconds === null) return true;
       const from = this.#from;
       const isMoved = await this.#move(milliseconds);
-      // Replaced meanwhile by rules without one.
-      if (this.#milliseconds === null) return true;
-      if (isMoved === 'failed') return false;
       if (isMoved === 'there' && this.#parts.clock.now() - from < milliseconds - TICK) return true;
+      // Also where the rules are about to be replaced by others: these are not tried any more.
+      if (isMoved === 'failed' || this.#milliseconds === null) return false;
       this.#passed();
       return false;
     });
@@ -91,6 +122,7 @@ export class DeadlineKeeper {
 
   /** The kernel goes on to count: from now on nobody moves it. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.end();
   }
 
@@ -130,7 +162,7 @@ export class DeadlineKeeper {
 /** The same reconciler; the deadline of what it applies is kept. */
 export function withDeadline<Desired>(
   reconciler: Reconciler<Desired>,
-  keeper: Pick<DeadlineKeeper, 'begin' | 'end' | 'milliseconds'>,
+  keeper: Pick<DeadlineKeeper, 'now' | 'begin' | 'beginIfThere' | 'end' | 'resume' | 'milliseconds'>,
   deadlineOf: (desired: Desired) => number | null,
 ): Reconciler<Desired> {
   async function without(desired: Desired): Promise<Applied> {
@@ -141,7 +173,7 @@ export function withDeadline<Desired>(
       return await reconciler.apply(desired);
     } catch (error) {
       // The rules before stay in force.
-      await keeper.begin(before);
+      await keeper.resume(before);
       throw error;
     }
   }
@@ -149,9 +181,15 @@ export function withDeadline<Desired>(
     async apply(desired) {
       const milliseconds = deadlineOf(desired);
       if (milliseconds === null) return await without(desired);
-      const applied = await reconciler.apply(desired);
-      await keeper.begin(milliseconds);
-      return applied;
+      const since = keeper.now();
+      try {
+        const applied = await reconciler.apply(desired);
+        await keeper.begin(milliseconds, since);
+        return applied;
+      } catch (error) {
+        await keeper.beginIfThere(milliseconds, since);
+        throw error;
+      }
     },
     verify: () => reconciler.verify(),
     holdsRules: () => reconciler.holdsRules(),

@@ -1,4 +1,5 @@
 import type { NodeState, RuleSource } from '../../apis/compiled.ts';
+import type { GuardConfig } from '../../apis/config.ts';
 
 /** A policy of one state that another state does not have, or has otherwise. */
 export interface PolicyChange {
@@ -147,6 +148,11 @@ export interface GuardTimes {
   readonly failAfter: number;
   /** Null: the window confirms; else how long a confirmation by hand is waited for. */
   readonly manual: number | null;
+}
+
+export function timesOf({ window, failAfter, confirm, timeout }: GuardConfig): GuardTimes {
+  const manual = confirm === 'Manual' ? timeout * 1000 : null;
+  return { window: window * 1000, failAfter: failAfter * 1000, manual };
 }
 
 /** The results of one round of probes; one that nobody could make is absent. */

@@ -8,14 +8,15 @@ import { policyKey } from '../apply/plan/substitute.ts';
 import { AGAIN, NOTHING } from './guard-effects.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toMemory, toRollbacks } from './guard-file.ts';
-import type {
-  GuardEffect,
-  GuardEvent,
-  GuardMemory,
-  GuardState,
-  GuardTimes,
-  HoldReason,
-  PolicyChange,
+import {
+  type GuardEffect,
+  type GuardEvent,
+  type GuardMemory,
+  type GuardState,
+  type GuardTimes,
+  type HoldReason,
+  type PolicyChange,
+  timesOf,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
 import { failingOf, holdText, NOT_CONFIRMED, triedOf, waitingOf } from './held-report.ts';
@@ -110,13 +111,8 @@ export class Guard {
 
   constructor(parts: GuardParts) {
     const { config, memory, confirmed, clock } = parts;
-    const { window, failAfter, confirm, timeout } = config.guard;
     this.#parts = parts;
-    this.#times = {
-      window: window * 1000,
-      failAfter: failAfter * 1000,
-      manual: confirm === 'Manual' ? timeout * 1000 : null,
-    };
+    this.#times = timesOf(config.guard);
     this.#state = {
       confirmed,
       trial: null,
@@ -190,6 +186,8 @@ export class Guard {
    * accepted past the deadline, so that probes prove nothing.
    */
   lost(): void {
+    // Also before it is known that the change is tried.
+    this.#isInterrupted ||= this.#sent?.deadline !== undefined;
     this.#isUrgent = true;
     this.#happened({ kind: 'lost' });
     this.#isUrgent = false;
@@ -257,6 +255,8 @@ export class Guard {
     const wanted = this.#wanted;
     if (wanted === null || this.#isClosed) return;
     const changes = this.#state.proof === null ? [] : policyChanges(this.#state.confirmed, wanted);
+    // An earlier run may have enforced them, past the deadline, and not have written that down.
+    if (changes.length > 0) this.#isInterrupted = true;
     this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key), changes });
     const state = this.#allowed(wanted);
     if (state !== wanted) this.#wantedOf.set(state, wanted);

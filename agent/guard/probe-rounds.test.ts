@@ -163,6 +163,16 @@ describe('rounds of probes', () => {
     assert.deepEqual([asked, verified], [1, 0]);
   });
 
+  it('of a trial have what failed where the rest proves nothing', async () => {
+    probes = [outward('open', port), outward('shut', 1)];
+    const rounds = create({ isInTime: async () => false });
+    const failed = await results(rounds, 'open', 'shut');
+    assert.deepEqual(
+      failed.map(({ probe }) => probe),
+      ['shut'],
+    );
+  });
+
   it('are replaced, also in progress, and none is made after cancel', async () => {
     const first = Promise.withResolvers<ReadonlyMap<string, string | null>>();
     const answers = [first.promise, Promise.resolve(new Map([['ssh', 'second']]))];

@@ -88,8 +88,12 @@ export class ProbeRounds {
     if (round === this.#round && isProof) await verify();
     // A probe that passed past the deadline proves nothing, nor does one that may have.
     const isKnown = round !== this.#round || !isTrial() || (await isInTime());
-    if (round === this.#round && !isKnown) return this.arm(asked, AGAIN);
-    if (round === this.#round) done(began, this.#results(names, wanted, { own, others }));
+    if (round !== this.#round) return;
+    const results = this.#results(names, wanted, { own, others });
+    // What failed failed all the same.
+    const counted = isKnown ? results : results.filter(({ error }) => error !== null);
+    if (!isKnown && counted.length === 0) return this.arm(asked, AGAIN);
+    done(began, counted);
   }
 
   #results(

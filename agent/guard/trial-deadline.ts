@@ -58,8 +58,8 @@ export class TrialDeadline {
   #of(state: NodeState, { confirmed, trial }: Known): Deadline | null {
     const { config, probes, controlPlane, touched } = this.#parts;
     const changes = policyChanges(confirmed, state);
-    if (changes.length === 0 && touched(state).length === 0) return null;
-    if (trial === null && changes.length > 0 && !mayDeny(confirmed, state, changes)) return null;
+    const isTriedOrMay = (): boolean => trial !== null || mayDeny(confirmed, state, changes);
+    if (touched(state).length === 0 && (changes.length === 0 || !isTriedOrMay())) return null;
     // Which ones count is not known before the trial.
     const counted = probes().filter(({ name }) => trial === null || trial.counted.has(name));
     return {

@@ -196,18 +196,17 @@ export class ControllerParts {
   }
 
   #makeCompiling(): Compiling {
+    const { nodeCIDRs, egress } = this.#context.config;
     return new Compiling({
       hub: this.hub,
       statuses: this.statuses,
       rollouts: { versions: this.#versions, keeper: this.statuses.rollouts },
-      ...(hasEgress(this.#context)
-        ? { egress: { config: this.#context.config.egress, statuses: this.statuses.egress } }
-        : {}),
+      ...(hasEgress(this.#context) ? { egress: { config: egress, statuses: this.statuses.egress } } : {}),
       metrics: this.metrics,
       log: this.#context.log,
       clock: this.#process.clock,
-      nodeCIDRs: this.#context.config.nodeCIDRs,
-      podCIDRs: this.#context.config.egress.podCIDRs,
+      nodeCIDRs,
+      podCIDRs: egress.podCIDRs,
       nodeEvent: (node, event) => this.statuses.nodeEvents.happened(node, event),
       sayProblems: this.#says.problems,
       published: () => {
