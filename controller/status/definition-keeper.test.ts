@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { definitionKey, type LastDefinition, toDefinitionText } from '../../apis/last-definition.ts';
 import type { ClusterGroup } from '../../apis/objects.ts';
-import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import type { KubeRequest } from '../kubeapi/kube-api.ts';
 import { KubeError } from '../kubeapi/kube-error.ts';
 import type { DefinitionUser, LastDefinitions } from '../watch/source.ts';
@@ -42,12 +42,14 @@ describe('the last definitions in statuses', () => {
   let requests: KubeRequest[];
   let answer: (request: KubeRequest) => unknown;
   let keeper: DefinitionKeeper;
+  let clock: FakeClock;
 
   beforeEach(() => {
     submitted = [];
     said = [];
     requests = [];
     answer = ({ body }) => body;
+    clock = fakeClock();
     const write = (line: string): void => void said.push(line);
     keeper = new DefinitionKeeper({
       writer: {
@@ -62,7 +64,7 @@ describe('the last definitions in statuses', () => {
         return answer(request) as T;
       },
       events: { referenceDeleted: ({ name }, why) => void said.push(`${name}: ${why}`) },
-      clock: Object.assign(fakeClock(), { date: () => new Date(0) }),
+      clock: Object.assign(clock, { date: () => new Date(0) }),
       log: { warn: write } as never,
     });
   });
@@ -123,6 +125,47 @@ describe('the last definitions in statuses', () => {
       (await keeper.keep({ ...DELETION, users })) ?? '',
       /ClusterNetworkPolicy\/p50: no; try again/,
     );
+  });
+
+  it('are written by several tries where one has no time for all', async () => {
+    const users = Array.from({ length: 100 }, (_, i) => ({
+      ...USER,
+      name: `p${i}`,
+      uid: `u${i}`,
+      uses: [0],
+    }));
+    const deletion = { ...DELETION, users };
+    const written = new Map<string, LastDefinition>();
+    answer = ({ body, path }) => {
+      clock.pass(50);
+      written.set(users.find(({ name }) => path.includes(`/${name}/`))?.uid ?? '', stored(OFFICE, 'a'));
+      return body;
+    };
+    const publish = (): void => {
+      const all = users.map((user) => ({ ...user, uses: [], stored: [written.get(user.uid) ?? []].flat() }));
+      keeper.publish({ definitions: { ...definitions({}), users: all } });
+    };
+    assert.match((await keeper.keep(deletion)) ?? '', /not yet in the statuses of all 100 that use it/);
+    assert.ok(written.size < 100);
+    publish();
+    assert.match((await keeper.keep(deletion)) ?? 'kept', /of all 100|kept/);
+    publish();
+    assert.equal(await keeper.keep(deletion), null);
+    // None was written twice.
+    assert.deepEqual([requests.length, written.size], [100, 100]);
+    publish();
+    requests = [];
+    assert.equal(await keeper.keep(deletion), null);
+    assert.deepEqual(requests, []);
+    // Another definition, and one of a user that was edited since, replace what is there.
+    const other = { ...OFFICE, spec: { ipBlocks: [{ cidr: '198.51.100.0/24' }] } };
+    answer = ({ body }) => body;
+    const [first, ...others] = users;
+    const edited = [{ ...(first ?? assert.fail()), generation: 4 }, ...others];
+    assert.equal(await keeper.keep({ ...deletion, users: edited }), null);
+    assert.equal(requests.length, 1);
+    assert.equal(await keeper.keep({ ...deletion, objects: [other] }), null);
+    assert.equal(requests.length, 101);
   });
 
   it('of deletions that nobody asked about are written by the leader, and said once', async () => {

@@ -4,6 +4,7 @@ import {
   definitionKey,
   deletionOf,
   isSameDefinition,
+  type LastDefinition,
   LONGEST_DEFINITIONS,
   toDefinitionText,
 } from '../../apis/last-definition.ts';
@@ -113,22 +114,30 @@ export class DefinitionKeeper {
     if (unsaved.length > 0)
       return `${IN_USE} ${named(unsaved)}, whose version in force is not in its status; try again in a moment, or ${FIRST}`;
     const stored = new Map(this.#definitions?.users.map((user) => [user.uid, user.stored]));
-    const due = users.map((user) => {
-      const texts = new Map(stored.get(user.uid)?.map(({ key, text }) => [key, text]));
+    const due = users.flatMap((user) => {
+      const present = new Map(stored.get(user.uid)?.map((one) => [one.key, one]));
+      const texts = new Map([...present].map(([key, { text }]) => [key, text]));
       const patch: Record<string, string> = {};
       for (const object of user.uses.flatMap((index) => objects[index] ?? [])) {
-        patch[definitionKey(object, deletion)] = toDefinitionText(object, user.generation, clock.date());
+        const key = definitionKey(object, deletion);
+        // An earlier try wrote it, and had no time for all users.
+        if (isStored(object, user.generation, present.get(key))) continue;
+        patch[key] = toDefinitionText(object, user.generation, clock.date());
+        texts.set(key, patch[key]);
       }
-      for (const [key, text] of Object.entries(patch)) texts.set(key, text);
-      return { user, patch, length: lengthOf(texts) };
+      return Object.keys(patch).length === 0 ? [] : [{ user, patch, length: lengthOf(texts) }];
     });
     const long = due.filter(({ length }) => length > LONGEST_DEFINITIONS);
     if (long.length > 0)
       return `${IN_USE} ${named(long.map(({ user }) => user))}, whose status has no room for its definition (${long[0]?.length} of ${LONGEST_DEFINITIONS} characters); ${FIRST}`;
-    return await this.#writeAll(due);
+    return await this.#writeAll(due, users.length);
   }
 
-  async #writeAll(due: readonly { user: DeletionUser; patch: DefinitionPatch }[]): Promise<string | null> {
+  /** @param all how many use the object, with those that have its definition already */
+  async #writeAll(
+    due: readonly { user: DeletionUser; patch: DefinitionPatch }[],
+    all: number,
+  ): Promise<string | null> {
     const { request, clock } = this.#options;
     const end = clock.now() + LONGEST_WRITING;
     const left = [...due];
@@ -137,7 +146,7 @@ export class DefinitionKeeper {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const { user, patch } = next;
         if (failure !== null || clock.now() > end) {
-          failure ??= `its definition is not yet in the statuses of all ${due.length} that use it; try again`;
+          failure ??= `its definition is not yet in the statuses of all ${all} that use it; try again`;
           return;
         }
         const body = { metadata: { uid: user.uid }, status: DEFINITION_TARGET.toPatch(patch) };
@@ -244,6 +253,10 @@ function named(users: readonly Pick<DeletionUser, 'kind' | 'name'>[]): string {
   return users.length > names.length
     ? `${names.join(', ')} and ${users.length - names.length} more`
     : names.join(', ');
+}
+
+function isStored(object: Definition, generation: number, stored: LastDefinition | undefined): boolean {
+  return stored?.generation === generation && isSameDefinition(stored.object, object);
 }
 
 function lengthOf(texts: ReadonlyMap<string, string>): number {

@@ -115,8 +115,8 @@ class WatchedCluster implements ClusterSource {
   #positions: readonly WatchPosition[] = [];
   /** Whether events came since the last snapshot that changed something. */
   #isPending = false;
-  /** Whether the last snapshot is not published yet. */
-  #isDelivering = false;
+  /** Resolves when the last snapshot is published; null: it is. */
+  #delivery: Promise<void> | null = null;
 
   constructor(options: ClusterSourceOptions) {
     const { quiet = 15, longest = 100 } = options;
@@ -161,10 +161,11 @@ class WatchedCluster implements ClusterSource {
 
   async flush(): Promise<void> {
     if (this.#isPending) await this.#timer.now();
+    else await this.#delivery;
   }
 
   positions(): readonly WatchPosition[] {
-    return this.#isPending || this.#isDelivering ? this.#positions : this.#reached();
+    return this.#isPending || this.#delivery !== null ? this.#positions : this.#reached();
   }
 
   #reached(): readonly WatchPosition[] {
@@ -199,16 +200,18 @@ class WatchedCluster implements ClusterSource {
     const next = this.#state.snapshot(this.#snapshot);
     this.#isPending = false;
     const reached = this.#reached();
+    const { promise, resolve } = Promise.withResolvers<void>();
     const publishes = (): void => {
-      this.#isDelivering = false;
+      this.#delivery = null;
       this.#positions = reached;
+      resolve();
     };
     if (next === this.#snapshot) {
       publishes();
       return;
     }
     this.#snapshot = next;
-    this.#isDelivering = true;
+    this.#delivery = promise;
     await this.#deliver(next, publishes);
     publishes();
     this.#settle();
