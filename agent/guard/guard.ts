@@ -186,8 +186,6 @@ export class Guard {
    * accepted past the deadline, so that probes prove nothing.
    */
   lost(): void {
-    // Also before it is known that the change is tried.
-    this.#isInterrupted ||= this.#sent?.deadline !== undefined;
     this.#isUrgent = true;
     this.#happened({ kind: 'lost' });
     this.#isUrgent = false;
@@ -255,8 +253,6 @@ export class Guard {
     const wanted = this.#wanted;
     if (wanted === null || this.#isClosed) return;
     const changes = this.#state.proof === null ? [] : policyChanges(this.#state.confirmed, wanted);
-    // An earlier run may have enforced them, past the deadline, and not have written that down.
-    if (changes.length > 0) this.#isInterrupted = true;
     this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key), changes });
     const state = this.#allowed(wanted);
     if (state !== wanted) this.#wantedOf.set(state, wanted);
