@@ -79,11 +79,11 @@ async function holdAlone({ node, once }: AgentOptions, log: Log): Promise<Namesp
   const holder = (await namespaceHolder()) ?? 'a process that has just ended';
   const other = `another agent enforces rules in this network namespace: ${holder}`;
   if (once) throw new CommandError(EXIT.refused, `${other}; stop it first`);
-  log.warn(`${other}. This one waits, changes nothing, and takes over when that one has ended`, { node });
   const ended = new AbortController();
   const signal = untilStopped(ended.signal).then((name) => {
     if (name !== null) ended.abort();
   });
+  log.warn(`${other}. This one waits, changes nothing, and takes over when that one has ended`, { node });
   const held = await untilHeld(ended.signal);
   ended.abort();
   await signal;

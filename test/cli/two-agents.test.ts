@@ -16,6 +16,7 @@ kernelSuite('two agents in one network namespace', function () {
   let namespace: Namespace;
   let first: Folder;
   let second: Folder;
+  const started: { end(signal: NodeJS.Signals): Promise<unknown> }[] = [];
   before(async () => {
     namespace = await createNamespace('two');
   });
@@ -26,6 +27,7 @@ kernelSuite('two agents in one network namespace', function () {
     await second.write('b.json', [NODE, closing('b', 81)]);
   });
   afterEach(async () => {
+    await Promise.all(started.splice(0).map((one) => one.end('SIGKILL')));
     await namespace.run(['nft', 'flush', 'ruleset']);
     await Promise.all([first.close(), second.close()]);
   });
@@ -43,16 +45,18 @@ kernelSuite('two agents in one network namespace', function () {
     child.stderr.on('data', (part) => {
       text += part;
     });
-    return {
+    const agent = {
       log: () => text,
       says: (what: RegExp) => until(`${what}`, async () => what.test(text), { detail: () => text }),
       async end(signal: NodeJS.Signals): Promise<number | null> {
-        const ended = child.exitCode === null ? once(child, 'exit') : null;
+        const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : null;
         child.kill(signal);
         await ended;
         return child.exitCode;
       },
     };
+    started.push(agent);
+    return agent;
   }
 
   const table = async () =>
