@@ -3,7 +3,7 @@ import { type FakeKernel, fakeKernel } from '../../../test/fake/fake-kernel.ts';
 import { listing } from '../../../test/fake/listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from '../../../test/fake/node-state.ts';
 import { cidr, tcp } from '../../../test/kernel/manifests.ts';
-import type { Ruleset } from '../../render/ruleset.ts';
+import { type Ruleset, targets } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
 import type { Command, ElementsCommand } from './command.ts';
 import { commandText } from './command-text.ts';
@@ -59,21 +59,39 @@ describe('a transaction', () => {
     for (const name of [...desired.chains.keys(), ...desired.sets.keys(), ...desired.maps.keys()]) {
       assert.match(all, new RegExp(`^add (chain|set|map) inet nodewall ${name}( |$)`, 'm'));
     }
-    // The swap adds the rules of base chains, and nothing else.
-    const bases = [...desired.chains.values()]
-      .filter(({ base, rules }) => base !== null && rules.length > 0)
+    // The swap adds the rules of chains that are not fixed, and nothing else.
+    const loose = [...desired.chains.values()]
+      .filter(({ fixed, rules }) => !fixed && rules.length > 0)
       .map(({ name }) => name);
     assert.deepEqual(
       new Set(swap.map((one) => (one.kind === 'addRule' ? one.chain : one.kind))),
-      new Set(bases),
+      new Set(loose),
     );
-    assert.ok(!prepare.some((one) => one.kind === 'addRule' && bases.includes(one.chain)));
+    assert.ok(!prepare.some((one) => one.kind === 'addRule' && loose.includes(one.chain)));
     // A set without members needs no change of members.
     const filled = prepare.filter(isElements).map(({ set }) => set);
     const wanted = [...desired.sets.values()].filter(
       ({ members }) => members.singles.length + members.prefixes.length > 0,
     );
     assert.deepEqual(filled.sort(), [...wanted.map(({ name }) => name), ...desired.maps.keys()].sort());
+  });
+
+  it('adds no jump to a chain of the index that already leads on', () => {
+    const desired = rulesetOf([SSH, PODS, NETS, BOTH, ...CROWD, pod('a', '10.1.0.1')]);
+    for (const { prepare, swap } of [transaction(EMPTY_STATE, desired), replacement(desired)]) {
+      const filled = new Set<string>();
+      let jumps = 0;
+      for (const one of [...prepare, ...swap]) {
+        if (one.kind !== 'addRule') continue;
+        filled.add(one.chain);
+        for (const name of targets(one.rule.statement)) {
+          if (desired.chains.get(name)?.fixed || !name.startsWith('ingress')) continue;
+          jumps++;
+          assert.ok(!filled.has(name), `${one.chain} jumps to ${name}, which has rules`);
+        }
+      }
+      assert.ok(jumps > 1);
+    }
   });
 
   it('to the same ruleset is empty', () => {

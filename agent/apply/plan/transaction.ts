@@ -17,11 +17,11 @@ import { rewrite } from './rewrite.ts';
  * sets and maps as they are at that moment.
  *
  * 1. rename: chains whose rules are unknown are renamed; they stay in force.
- * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, chains with
- *    their rules, base chains without rules.
+ * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, fixed chains
+ *    with their rules, other chains without rules.
  * 3. members: elements added to sets in use.
- * 4. swap: rules of base chains and of chains in use; keys of maps in use that are new or get
- *    another verdict.
+ * 4. swap: rules of chains that are not fixed; keys of maps in use that are new or get another
+ *    verdict.
  * 5. withdraw: members of sets and keys of maps that are no longer desired. After this part the
  *    ruleset is in force.
  * 6. collect: garbage-collects objects that nothing leads to any more.
@@ -314,7 +314,7 @@ function prepare({ table }: CurrentState, { chains, sets, maps }: Differences): 
   if (!many) commands.push(...addMaps);
   // In the order of the ruleset, in which `nft list` shows them.
   for (const chain of chains.added) commands.push({ kind: 'addChain', chain });
-  for (const chain of chains.added) if (chain.base === null) addRules(commands, chain);
+  for (const chain of chains.added) if (chain.fixed) addRules(commands, chain);
   for (const map of maps.added) commands.push(...mapElements(map));
   return commands;
 }
@@ -335,7 +335,11 @@ function addRules(commands: Command[], { name, rules, source }: Chain): void {
   for (const rule of rules) commands.push({ kind: 'addRule', chain: name, rule, source });
 }
 
-/** Changes the rules that packets traverse. */
+/**
+ * Changes the rules that packets traverse. A ruleset has chains of the index before those that they
+ * lead to, so a jump is added before the rules behind it: for each jump that is added Linux 5.10 walks along every
+ * path behind it (`nf_tables_check_loops`), past all sets of the table at each chain.
+ */
 function swapRules(
   { dormant }: CurrentState,
   { added, changed }: Difference<CurrentChain, Chain>,
@@ -350,7 +354,7 @@ function swapRules(
   }
   for (const { name } of rewritten) commands.push({ kind: 'flushChain', name });
   for (const chain of rewritten) addRules(commands, chain);
-  for (const chain of added) if (chain.base !== null) addRules(commands, chain);
+  for (const chain of added) if (!chain.fixed) addRules(commands, chain);
   return commands;
 }
 
