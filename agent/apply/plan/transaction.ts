@@ -17,8 +17,8 @@ import { rewrite } from './rewrite.ts';
  * sets and maps as they are at that moment.
  *
  * 1. rename: chains whose rules are unknown are renamed; they stay in force.
- * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, fixed chains
- *    with their rules, other chains without rules.
+ * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, fixed
+ *    chains with their rules, other chains without rules.
  * 3. members: elements added to sets in use.
  * 4. swap: rules of chains that are not fixed; keys of maps in use that are new or get another
  *    verdict.
@@ -337,8 +337,9 @@ function addRules(commands: Command[], { name, rules, source }: Chain): void {
 
 /**
  * Changes the rules that packets traverse. A ruleset has chains of the index before those that they
- * lead to, so a jump is added before the rules behind it: for each jump that is added Linux 5.10 walks along every
- * path behind it (`nf_tables_check_loops`), past all sets of the table at each chain.
+ * lead to, so a jump is added before the rules behind it: for each jump that is added Linux 5.10
+ * walks along every path behind it (`nf_tables_check_loops`), past all sets of the table at each
+ * chain.
  */
 function swapRules(
   { dormant }: CurrentState,
