@@ -82,7 +82,8 @@ export async function listen(
   chatty: readonly number[] = [],
 ): Promise<void> {
   const server = namespace.spawn([process.execPath, '-e', SERVER, JSON.stringify([ports, chatty])]);
-  server.stderr.pipe(process.stderr);
+  // Not piped: each pipe adds listeners to the one stream of this process.
+  server.stderr.on('data', (part: Buffer) => process.stderr.write(part));
   await once(server.stdout, 'data');
 }
 
