@@ -59,11 +59,14 @@ export interface Change {
 export class FamilyError extends Error {
   override readonly name = 'FamilyError';
   readonly family: Family;
+  /** It has no rules of ours, as far as known: nobody waits for a change of them. */
+  readonly isBare: boolean;
 
-  constructor(family: Family, cause: unknown) {
+  constructor(family: Family, cause: unknown, { isBare = false } = {}) {
     const said = cause instanceof Error ? cause.message : String(cause);
     super(`the rules of IPv${family} could not be changed: ${said}`, { cause });
     this.family = family;
+    this.isBare = isBare;
   }
 }
 

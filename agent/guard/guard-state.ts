@@ -1,5 +1,6 @@
 import type { NodeState, RuleSource } from '../../apis/compiled.ts';
 import type { GuardConfig } from '../../apis/config.ts';
+import type { Family } from '../../lib/net/address.ts';
 
 /** A policy of one state that another state does not have, or has otherwise. */
 export interface PolicyChange {
@@ -130,6 +131,8 @@ export interface GuardState {
   /** Null: no state was ever confirmed, which stands for one without rules. */
   readonly confirmed: NodeState | null;
   readonly trial: Trial | null;
+  /** Its rules could not be changed: they are of an earlier state. Null: both are as in force. */
+  readonly lacking: Family | null;
   /** Interrupted by a restart or a loss, or held without proof, and not tried again yet. */
   readonly interrupted: PendingTrial | null;
   /** Null: the rules in force are known. */
@@ -192,6 +195,8 @@ export type GuardEvent = { readonly at: number; readonly time: string } & (
       /** The policies (API group/name) of the trial that deny a probe's flow; empty: not known. */
       readonly atFault: (probe: string) => readonly string[];
     }
+  /** The rules of a family could not be changed; null: both have the state in force. */
+  | { readonly kind: 'family'; readonly lacking: Family | null }
   /** The kernel lost the rules, or they were changed. */
   | { readonly kind: 'lost' }
   /** `nodewall confirm`. */

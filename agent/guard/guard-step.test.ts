@@ -40,6 +40,38 @@ describe('step of guarded apply', () => {
     assert.ok(world.clock.now() < 10_100, `after ${world.clock.now()} ms`);
   });
 
+  it('confirms no change that a family lacks, and begins its trial anew once the family has it', () => {
+    for (const probes of [['api-server'], []]) {
+      const world = withGood();
+      world.probes = probes;
+      world.happened({ kind: 'family', lacking: 4 });
+      world.edit(false);
+      pass(world, 700_000);
+      assert.deepEqual([world.enforced, world.confirmed], [2, 1], 'neither by probes nor by time');
+      world.happened({ kind: 'family', lacking: null });
+      pass(world, 9_750);
+      assert.equal(world.confirmed, 1);
+      pass(world, 750);
+      assert.equal(world.confirmed, 2);
+    }
+    const world = withGood();
+    world.happened({ kind: 'family', lacking: 4 });
+    world.edit(false);
+    pass(world, 60_000);
+    world.denied = ['api-server'];
+    world.happened({ kind: 'family', lacking: null });
+    pass(world, 15_500);
+    assert.deepEqual([world.enforced, world.confirmed, world.rollbacks.length], [1, 1, 1]);
+    const byHand = withGood(600_000);
+    byHand.happened({ kind: 'family', lacking: 6 });
+    byHand.edit(false);
+    byHand.happened({ kind: 'confirm' });
+    assert.equal(byHand.confirmed, 1);
+    byHand.happened({ kind: 'family', lacking: null });
+    byHand.happened({ kind: 'confirm' });
+    assert.equal(byHand.confirmed, 2);
+  });
+
   it('takes a change back that fails a probe, within failAfter, and holds it until it is edited', () => {
     const world = withGood();
     world.edit(true);
@@ -309,7 +341,7 @@ describe('egress gateways while rules are tried', () => {
   const good = { ...nodeState(closing('good', 22)), egress: fakeNodeEgress() };
   const begun: GuardState = {
     ...{ confirmed: good, trial: null, interrupted: null, proof: null, check: null, lastCounted: null },
-    ...{ holds: [], rollbacks: new Map() },
+    ...{ lacking: null, holds: [], rollbacks: new Map() },
   };
   const times: GuardTimes = { window: 10_000, failAfter: 15_000, manual: null };
   const changes = [{ key: 'nodewall.io/next', digest: 'n', before: null, generation: 1 }];

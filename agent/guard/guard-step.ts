@@ -62,12 +62,14 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
       return isProving(state) ? roundOfProof(state, event) : round(state, event, times);
     case 'timer':
       return timeIsUp(state, event, times);
+    case 'family':
+      return reached(state, event, times);
     case 'lost':
       return state.trial === null
         ? proofLost(state, event)
         : interrupted(state, pendingOf(state.trial), event);
     case 'confirm':
-      return state.trial === null
+      return state.trial === null || state.lacking !== null
         ? { state, effects: [] }
         : confirmed(state, state.trial, 'by hand', event.at);
     case 'retry':
@@ -203,6 +205,16 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
   };
 }
 
+/** Probes that passed before a family had the change prove nothing: the window begins anew. */
+function reached(before: GuardState, { at, lacking }: EventOf<'family'>, times: GuardTimes): GuardStep {
+  if (lacking === before.lacking) return { state: before, effects: [] };
+  const { trial } = before;
+  if (trial === null) return { state: { ...before, lacking }, effects: [] };
+  const anew = { since: at, passes: 0, firstPass: at, made: new Set<string>() };
+  const state: GuardState = { ...before, lacking, trial: { ...trial, ...anew } };
+  return { state, effects: [REPORT, probeNow([...trial.counted]), wake(state, at, times)] };
+}
+
 /**
  * The confirmed rules, with the egress gateways of the newest state. These are not tried: a process
  * that begins with the confirmed state would else steer by earlier policies.
@@ -235,7 +247,7 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   const made = new Set([...trial.made, ...passing]);
   const next: Trial = { ...trial, failing, passes, firstPass, made };
   const state = { ...before, trial: next };
-  if (isDone(next, at, times)) return confirmed(state, next, 'by its probes', at);
+  if (before.lacking === null && isDone(next, at, times)) return confirmed(state, next, 'by its probes', at);
   const pause = isPassed ? Math.min(times.window / 2, LONGEST_PAUSE) : Math.min(AGAIN, times.window / 2);
   // Timers may fire a millisecond early: then a round more, and not half a window later.
   const left = passes < ROUNDS || !isMade(next) ? Number.POSITIVE_INFINITY : firstPass + times.window - at;
@@ -276,8 +288,7 @@ function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes)
   }
   if (times.manual !== null && event.at >= trial.since + times.manual)
     return rolledBack(state, trial, { kind: 'unconfirmed' }, event);
-  const hasNone = trial.counted.size === 0 && times.manual === null;
-  if (hasNone && event.at >= trial.since + times.window)
+  if (isByTime(state, times) && event.at >= trial.since + times.window)
     return confirmed(state, trial, 'by time; no probe passed before the change', event.at);
   return { state, effects: [wake(state, event.at, times)] };
 }
@@ -350,13 +361,17 @@ function confirmed(before: GuardState, trial: Trial, how: string, at: number): G
   };
 }
 
+function isByTime({ trial, lacking }: GuardState, { manual }: GuardTimes): boolean {
+  return trial?.counted.size === 0 && lacking === null && manual === null;
+}
+
 /** The timer for the next thing that time alone decides. */
 function wake(state: GuardState, at: number, times: GuardTimes): GuardEffect {
   const { trial } = state;
   if (trial === null) return NO_TIMER;
   const due = [...trial.failing].map(([probe, one]) => rollbackAt(state, probe, one, times));
   if (times.manual !== null) due.push(trial.since + times.manual);
-  else if (trial.counted.size === 0) due.push(trial.since + times.window);
+  else if (isByTime(state, times)) due.push(trial.since + times.window);
   return due.length === 0 ? NO_TIMER : { kind: 'wake', after: Math.max(0, Math.min(...due) - at) };
 }
 

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
+import type { Family } from '../../lib/net/address.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
@@ -19,7 +20,7 @@ import {
   timesOf,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { failingOf, holdText, NOT_CONFIRMED, triedOf, waitingOf } from './held-report.ts';
+import { failingOf, holdText, NOT_CONFIRMED, notConfirmedIn, triedOf, waitingOf } from './held-report.ts';
 import { isBrief } from './held-step.ts';
 import { digestOf, policyChanges, sameRules, withHolds, withSets } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
@@ -119,7 +120,7 @@ export class Guard {
       interrupted: memory?.trial ?? null,
       // At the first start of all, the kernel has no rules of a trial.
       proof: confirmed === null && memory === null ? null : proofOf([]),
-      ...{ check: null, lastCounted: null },
+      ...{ lacking: null, check: null, lastCounted: null },
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
@@ -160,9 +161,10 @@ export class Guard {
     return this.#deadline.without(state);
   }
 
-  /** `state` is in force; `whole` has what the node adds. */
-  enforced(state: NodeState, whole: NodeState): void {
+  /** `state` is in force, but for rules of `lacking`; `whole` has what the node adds. */
+  enforced(state: NodeState, whole: NodeState, lacking: Family | null): void {
     if (this.#isClosed) return;
+    this.#happened({ kind: 'family', lacking });
     if (!this.#judgement.applied({ state, whole })) return;
     const { trial, confirmed, holds, check } = this.#state;
     const isQuiet = check === null && this.#judgement.running === null && holds.length === 0;
@@ -197,12 +199,13 @@ export class Guard {
    */
   async confirm(): Promise<readonly string[]> {
     const isInTime = await this.#parts.isInTime();
-    const { trial, interrupted } = this.#state;
+    const { trial, interrupted, lacking } = this.#state;
     if (this.#isInterrupted && (trial ?? interrupted) !== null) {
       this.#isInterrupted = trial === null;
       throw new Error(NOT_CONFIRMED.interrupted);
     }
     if (!isInTime) throw new Error(NOT_CONFIRMED.unknown);
+    if (trial !== null && lacking !== null) throw new Error(notConfirmedIn(lacking));
     const tried = trial?.changes.map(({ key }) => key) ?? [];
     this.#happened({ kind: 'confirm' });
     return tried;
@@ -216,14 +219,14 @@ export class Guard {
   }
 
   report(): GuardReport {
-    const { trial, proof, holds } = this.#state;
+    const { trial, proof, holds, lacking } = this.#state;
     const rules = this.#wanted?.rules ?? [];
     const generationOf = (key: string): number | undefined =>
       rules.find((rule) => policyKey(rule) === key)?.source.generation;
     return {
       tried: [
         ...waitingOf(holds.filter(isBrief), proof),
-        ...triedOf(trial?.changes ?? this.#judgement.changes, trial),
+        ...triedOf(trial?.changes ?? this.#judgement.changes, trial, lacking),
       ],
       held: failingOf(holds, generationOf),
     };

@@ -1,14 +1,28 @@
 import type { ApiGroup } from '../../apis/objects.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
+import type { Family } from '../../lib/net/address.ts';
 import type { Fault, Hold, HoldReason, PolicyChange, Proof, Trial } from './guard-state.ts';
 
 /** Changes in force and not confirmed. @param trial null: it is judged whether they are tried */
-export function triedOf(changes: readonly PolicyChange[], trial: Trial | null): TriedPolicy[] {
+export function triedOf(
+  changes: readonly PolicyChange[],
+  trial: Trial | null,
+  lacking: Family | null,
+): TriedPolicy[] {
   const texts = [...(trial?.failing ?? [])].map(([probe, { error, fault }]) =>
     probeText(probe, error, fault),
   );
-  const why = texts.length === 0 ? {} : { reason: `not confirmed: since the change ${texts.join('; ')}` };
+  const reasons = [
+    ...(lacking === null ? [] : [notConfirmedIn(lacking)]),
+    ...(texts.length === 0 ? [] : [`not confirmed: since the change ${texts.join('; ')}`]),
+  ];
+  const why = reasons.length === 0 ? {} : { reason: reasons.join('; ') };
   return changes.map((one) => ({ ...identityOf(one), ...why }));
+}
+
+/** Why what is tried is not confirmed while the rules of a family are those of before. */
+export function notConfirmedIn(lacking: Family): string {
+  return `not confirmed: the rules of IPv${lacking} could not be changed yet; the agent tries again`;
 }
 
 /** Changes that are tried once the confirmed rules are proven. */

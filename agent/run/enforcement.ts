@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { Family } from '../../lib/net/address.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
@@ -111,7 +112,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     const state = submitted(result.state);
     if (!isTried(result)) boot.inForce(state, running.bootFiles(result.state));
     if (guard === null) confirmed(state);
-    else guard.enforced(state, result.state);
+    else guard.enforced(state, result.state, lackingFamily(result));
     save(result);
     records.enforced(result, running.owners());
     established.enforced(result.state);
@@ -174,6 +175,11 @@ function withoutDeadline(guard: Guard | null, state: NodeState): NodeState {
 /** Files that are loaded at boot have no deadline. */
 function isTried({ state }: Enforced): boolean {
   return state.deadline !== undefined;
+}
+
+/** The family that has rules of an earlier state. */
+function lackingFamily({ failedFamily = null }: Enforced): Family | null {
+  return failedFamily === null || failedFamily.isBare ? null : failedFamily.family;
 }
 
 /** What the next start needs, of any state. */

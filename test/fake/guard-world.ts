@@ -191,6 +191,7 @@ export class GuardWorld {
     return {
       confirmed: this.saved === null ? null : this.#stateOf(this.saved),
       trial: null,
+      lacking: null,
       interrupted: memory?.trial ?? null,
       proof: isFresh ? null : proofOf([]),
       check: null,

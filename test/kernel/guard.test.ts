@@ -127,14 +127,8 @@ dataplaneSuite('guarded apply where ip6tables fails', IPTABLES_NFT, () => {
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'nodewall-ip6tables-'));
-    for (const end of ['', '-save', '-restore'])
-      await writeFile(
-        join(folder, `ip6tables-nft${end}`),
-        '#!/bin/sh\necho "cannot initialize table filter: Address family not supported by protocol" >&2\nexit 3\n',
-        { mode: 0o755 },
-      );
-    const program = join(folder, 'nodewall');
-    await writeFile(program, `#!/bin/sh\nPATH=${folder}:$PATH exec ${NODEWALL} "$@"\n`, { mode: 0o755 });
+    for (const end of ['', '-save', '-restore']) await failing(folder, `ip6tables-nft${end}`);
+    const program = await withPath(folder);
     guarded = await GuardedNode.create(IPTABLES_NFT, () => program);
   });
   after(async () => {
@@ -158,3 +152,53 @@ dataplaneSuite('guarded apply where ip6tables fails', IPTABLES_NFT, () => {
     await guarded.end();
   });
 });
+
+dataplaneSuite('guarded apply where iptables fails for a while', IPTABLES_NFT, () => {
+  let guarded: GuardedNode;
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'nodewall-iptables-'));
+    const program = await withPath(folder);
+    guarded = await GuardedNode.create(IPTABLES_NFT, () => program);
+  });
+  after(async () => {
+    await guarded?.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('confirms no change that IPv4 does not have, and tries it once IPv4 has it', async () => {
+    const isSaved = async (text: string) => (await guarded.file('node-state.jsonl')).includes(text);
+    await guarded.open(20_001);
+    await guarded.start();
+    await until('the first rules are confirmed', () => isSaved('20001'), { detail: guarded.agent.log });
+    await failing(folder, 'iptables-nft-restore');
+    await guarded.cut(20_002, 4);
+    await guarded.says('cannot apply the rules of IPv4; those of IPv6 are in force');
+    await guarded.says(TRIED);
+    const refused = await guarded.node.asked('confirm');
+    assert.match(refused.stderr, /not confirmed: the rules of IPv4 could not be changed yet/);
+    // Also a change that denies nothing joins the one that is tried.
+    await guarded.open(20_003);
+    await guarded.says(TRIED, 2);
+    assert.equal(await isSaved('20002'), false);
+    await rm(join(folder, 'iptables-nft-restore'));
+    await guarded.says('rolled back to the last confirmed rules');
+    await until('the other change is confirmed', () => isSaved('20003'), { detail: guarded.agent.log });
+    assert.equal(await isSaved('20002'), false);
+    assert.match(guarded.agent.log(), /probe v4 failed .*rule cut\/out denies it/);
+    await guarded.end();
+  });
+});
+
+/** A program of iptables that does not work, before the machine's own. */
+async function failing(folder: string, name: string): Promise<void> {
+  const said = 'cannot initialize table filter: Address family not supported by protocol';
+  await writeFile(join(folder, name), `#!/bin/sh\necho "${said}" >&2\nexit 3\n`, { mode: 0o755 });
+}
+
+/** Nodewall with the programs of this folder before others. */
+async function withPath(folder: string): Promise<string> {
+  const program = join(folder, 'nodewall');
+  await writeFile(program, `#!/bin/sh\nPATH=${folder}:$PATH exec ${NODEWALL} "$@"\n`, { mode: 0o755 });
+  return program;
+}

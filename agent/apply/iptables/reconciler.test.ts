@@ -176,6 +176,7 @@ describe('the reconciler of iptables', () => {
       for (let i = 0; i < 2; i++) {
         const { failedFamily } = await reconciler.apply(RULESET);
         assert.match(`${failedFamily}`, /^FamilyError: the rules of IPv6 could not be changed: ip6tables-/);
+        assert.equal(failedFamily?.isBare, true, 'nothing of it is known');
         assert.match(await tools.save(4), /-A INPUT -j NODEWALL-INPUT/);
         assert.deepEqual(await reconciler.verify(), []);
       }
@@ -199,7 +200,7 @@ describe('the reconciler of iptables', () => {
     const deadline = ipsetDeadline(tools.ipset, () => reconciler.inForce());
     for (const ruleset of [tried, tried, trial(['192.0.2.1', '192.0.2.9'])]) {
       const { failedFamily } = await reconciler.apply(ruleset);
-      assert.equal(failedFamily?.family, 6);
+      assert.deepEqual([failedFamily?.family, failedFamily?.isBare], [6, false]);
       assert.equal(reconciler.inForce(), ruleset);
       assert.deepEqual(await reconciler.verify(), [], 'half of a change is no drift');
       assert.equal(await deadline.move(30_000), true);
@@ -257,7 +258,8 @@ describe('the reconciler of iptables', () => {
     assert.equal((await reconciler.apply(tried)).failedFamily?.family, 6);
     failing.save = false;
     assert.deepEqual(await reconciler.verify(), [], 'nobody changed these rules');
-    assert.equal((await reconciler.apply(tried)).failedFamily?.family, 6);
+    const { failedFamily } = await reconciler.apply(tried);
+    assert.deepEqual([failedFamily?.family, failedFamily?.isBare], [6, false], 'it has those of before');
     assert.deepEqual(await reconciler.verify(), []);
     failing.six = null;
     assert.equal((await reconciler.apply(tried)).failedFamily, null);

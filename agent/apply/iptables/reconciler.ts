@@ -34,16 +34,12 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    */
   #found: IptablesState | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
-  /**
-   * Families that the kernel lacks, and its message: no rules are applied for them until the kernel
-   * supports them.
-   */
+  /** Families that the kernel lacks, and its message: no rules are applied until it has them. */
   readonly #lacking = new Map<Family, string>();
-  /**
-   * Families that the kernel has and whose command fails: the rules of the other family are
-   * applied, and the error is returned with them.
-   */
+  /** Families that the kernel has, and whose command fails. The other's rules are applied. */
   readonly #broken = new Map<Family, Error>();
+  /** Families that had rules of ours when they were read or written last. */
+  readonly #holding = new Set<Family>();
   /** One family alone was changed: until an apply goes through, nothing is compared. */
   #isHalfDone = false;
   /** The broken families whose rules cannot even be read. */
@@ -153,6 +149,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       saved = parseSaved(await this.#save(family));
     }
     if (this.#unreadable.has(family)) return NO_CHANGE;
+    if (saved.filter.chains.size === 0) this.#holding.delete(family);
+    else this.#holding.add(family);
     return { ...ruleChange(saved, wanted, { tables, shown: this.#shown[family] }), saved };
   }
 
@@ -184,7 +182,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   #failedFamily(): FamilyError | null {
     const [first] = this.#broken;
-    return first === undefined ? null : new FamilyError(...first);
+    return first === undefined ? null : new FamilyError(...first, { isBare: !this.#holding.has(first[0]) });
   }
 
   /**
@@ -226,8 +224,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    * both, neither is applied.
    */
   #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
-    for (const family of FAMILIES)
-      if (!errors.has(family) && !this.#unreadable.has(family)) this.#broken.delete(family);
+    for (const family of FAMILIES) {
+      if (errors.has(family) || this.#unreadable.has(family)) continue;
+      this.#broken.delete(family);
+      if (rules[family].text !== '') this.#holding.add(family);
+    }
     if (errors.size + this.#lacking.size + this.#unreadable.size !== 1) return;
     for (const [family, error] of errors) {
       if (!(error instanceof IptablesError) || rules[family].saved.filter.chains.size > 0) continue;
