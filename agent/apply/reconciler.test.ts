@@ -407,6 +407,23 @@ describe('drift', () => {
       await assertHolds(kernel, RULESET);
     }
   });
+
+  it("between nodewall's commit and its reading is found by the next run, too", async () => {
+    for (let nth = 1; nth <= 5; nth++) {
+      for (let pick = 0; pick < 12; pick++) {
+        const kernel = fakeKernel();
+        const killed = new NodeRuleReconciler(kernel);
+        let count = 0;
+        kernel.onCommit(() => {
+          if (++count === nth) tamper(kernel, { what: 'addsRule', pick });
+        });
+        await killed.apply(RULESET).catch(() => killed.apply(RULESET));
+        // It was killed before it heard of the change.
+        await new NodeRuleReconciler(kernel, { remembered: killed.digests() }).apply(RULESET);
+        await assertHolds(kernel, RULESET);
+      }
+    }
+  });
 });
 
 describe('any ruleset to any other', function () {

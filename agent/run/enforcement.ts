@@ -184,10 +184,13 @@ function lackingFamily({ failedFamily = null }: Enforced): Family | null {
 
 /** What the next start needs, of any state. */
 function saving({ saved }: EnforcementParts, config: Config, running: Running) {
+  let isFirst = true;
   return ({ state, change }: Enforced): void => {
     rememberEgress(running, saved);
     saved.linkGroups(usedLinkGroups(state, config));
-    if (change.changesStructure) saved.digests(running.digests());
+    // The first comparison may have found out what the last run did not save.
+    if (isFirst || change.changesStructure) saved.digests(running.digests());
+    isFirst = false;
   };
 }
 

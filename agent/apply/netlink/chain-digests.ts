@@ -35,6 +35,8 @@ export class ChainDigests {
    * too. If one of those commits changed our table, all digests are invalid.
    */
   readonly #doubtful: Generation[] = [];
+  /** Chains whose digests were taken so. Only this run hears of such a commit: none is saved. */
+  readonly #uncertain = new Set<string>();
   /** By chain, because most chains stay from one change to the next. */
   readonly #identities = new WeakMap<Chain, string>();
 
@@ -47,12 +49,12 @@ export class ChainDigests {
     return this.#handles;
   }
 
-  /** The digests of these chains for the next run, each by what identifies the chain's rules. */
+  /** The certain digests of these chains for the next run, by what identifies a chain's rules. */
   forNextRun(chains: ReadonlyMap<string, Chain>): Record<string, string> {
     const found: Record<string, string> = {};
     for (const [name, digest] of this.#digests) {
       const chain = chains.get(name);
-      if (chain !== undefined) found[this.#identity(chain)] = digest;
+      if (chain !== undefined && !this.#uncertain.has(name)) found[this.#identity(chain)] = digest;
     }
     return found;
   }
@@ -105,7 +107,7 @@ export class ChainDigests {
 
   /** Chains that were changed, and have not been read since. */
   forget({ touched, deleted, isReplacement }: ChangedChains): void {
-    for (const known of [this.#digests, this.#handles]) {
+    for (const known of [this.#digests, this.#handles, this.#uncertain]) {
       if (isReplacement) known.clear();
       for (const name of [...deleted, ...touched]) known.delete(name);
     }
@@ -118,12 +120,14 @@ export class ChainDigests {
     desired: Ruleset,
     { span, isUnbroken }: Commits,
   ): void {
+    const isCertain = span === null || (isUnbroken && span.after === generation);
     for (const { name, handle, rules } of chains) {
       if (!touched.has(name) || !desired.chains.has(name)) continue;
       this.#digests.set(name, digestOf(rules));
       this.#handles.set(name, handle);
+      if (!isCertain) this.#uncertain.add(name);
     }
-    if (span === null || (isUnbroken && span.after === generation)) return;
+    if (isCertain) return;
     this.#doubtful.push({ before: span.before, after: generation });
     if (this.#doubtful.length > MOST_DOUBTFUL) this.#doubtful.shift();
   }
