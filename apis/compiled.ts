@@ -74,8 +74,8 @@ export interface CompiledRule {
    */
   readonly log: RuleLog | null;
   /**
-   * What a newer controller wrote and this version does not know, as in `field "user"`; absent:
-   * nothing. Without it the rule might match more, so its policy is not enforced here.
+   * Fields that a newer controller wrote and this version does not know, as in `field "user"`;
+   * absent: none. Without them the rule might match more, so its policy is not enforced here.
    */
   readonly unsupported?: readonly string[];
 }
@@ -100,7 +100,7 @@ export interface CompiledPolicy {
    * the same object.
    */
   readonly spans: readonly ReadonlySet<string>[];
-  /** Of PolicyShare; no two versions of a policy apply to the same node. */
+  /** As in PolicyShare; no two versions of a policy apply to the same node. */
   readonly version?: string;
   readonly since?: number;
   /** With `version`: `spans`, with the nodes that have another version. */

@@ -3,7 +3,7 @@ import { asFields } from './schema/json-schema.ts';
 import { identityOf } from './validate/identity.ts';
 import { type ValidateOptions, validateObject } from './validate/object.ts';
 
-/** What policies and Guardrails use, and go on using as it was defined last. */
+/** An object that policies and Guardrails use, and go on using as it was defined last. */
 export type Definition = Tier | ClusterGroup;
 
 /**

@@ -4,7 +4,7 @@ import type { Explanation, Flow } from '../apis/flow.ts';
 
 /** The verdict on this machine. */
 export interface ExplanationHere extends Explanation {
-  /** What other tables do with such packets first; absent: nothing, or it cannot be read. */
+  /** The acts of other tables on such packets before; absent: none, or they cannot be read. */
   readonly translation?: Translation;
 }
 
@@ -26,7 +26,7 @@ export function explainerHere(
   };
 }
 
-/** What follows the verdict; '' without a translation. */
+/** The lines after the verdict; '' without a translation. */
 export function translationText({ translation }: ExplanationHere): string {
   if (translation === undefined) return '';
   const { tables, judgedAs } = translation;

@@ -141,7 +141,7 @@ export async function loadObjects(options: InputOptions & AgainstCluster): Promi
 }
 
 /**
- * What a command without --node speaks of: this machine, by the manifest of that name, or, if no
+ * The node of a command without --node: this machine, by the manifest of that name, or, if no
  * manifest declares a Node, made of it; says which on standard error. Throws a CommandError if
  * manifests declare other Nodes only.
  */

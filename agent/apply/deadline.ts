@@ -23,7 +23,7 @@ interface DeadlineParts {
   readonly passed: () => void;
 }
 
-/** Of the time until the deadline, in which it is moved: three attempts may fail. */
+/** The deadline is moved each time a quarter of it has passed: three attempts may fail. */
 const PART = 4;
 /** Milliseconds until the next attempt after one that failed. */
 const AGAIN = 1_000;

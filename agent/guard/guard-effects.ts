@@ -16,5 +16,5 @@ export const AGAIN = 1_000;
 /** Attempts of a trial that is interrupted each time. */
 export const MOST_ATTEMPTS = 2;
 
-/** Of a state that is applied without being judged. */
+/** Holds for a state that is applied without being judged. */
 export const NOTHING = { changes: [], sets: [], passed: [], unmade: [] } as const;

@@ -16,7 +16,7 @@ export interface ProbeRoundsParts {
   readonly inward: Pick<InwardProbes, 'round'> | null;
   /** Compares the kernel with the rules in force, and repairs it. */
   readonly verify: () => Promise<void>;
-  /** Of rules that are tried (GuardParts). */
+  /** Asks this of rules that are tried (GuardParts). */
   readonly isInTime: () => Promise<boolean>;
   /** Whether the rules in force are tried; else they are confirmed. */
   readonly isTrial: () => boolean;
@@ -84,13 +84,13 @@ export class ProbeRounds {
     ]);
     const errors = [...own.values(), ...others.values()];
     const isProof = isTrial() ? errors.every((error) => error === null) : errors.includes(null);
-    // What passes proves something of these rules only if the kernel has them.
+    // A probe that passes proves something of these rules only if the kernel has them.
     if (round === this.#round && isProof) await verify();
     // A probe that passed past the deadline proves nothing, nor does one that may have.
     const isKnown = round !== this.#round || !isTrial() || (await isInTime());
     if (round !== this.#round) return;
     const results = this.#results(names, wanted, { own, others });
-    // What failed failed all the same.
+    // A probe that failed counts in any case.
     const counted = isKnown ? results : results.filter(({ error }) => error !== null);
     if (!isKnown && counted.length === 0) return this.arm(asked, AGAIN);
     done(began, counted);

@@ -21,7 +21,7 @@ export interface NatRule {
 const PROTOCOLS = { tcp: '6', udp: '17', sctp: '132' } as const;
 const INNER = /(?:\biifname|-i) "?(?:lo\b|docker|br-|cni|podman|virbr)/;
 
-/** What says nothing of a packet from outside to this machine, in nft's text. */
+/** These words say nothing of a packet from outside to this machine, in nft's text. */
 const PLAIN_NFT = [
   /\bcounter(?: packets \d+ bytes \d+)?/g,
   /\b(?:meta l4proto|ip protocol|ip6 nexthdr) (?:\{[^}]*\}|\S+)/g,

@@ -113,7 +113,7 @@ function withoutComment(line: string): string {
   return line.replaceAll(/comment "[^"]*"/g, '');
 }
 
-/** What an iptables-save prints of a table; '' if the command is not there, or refuses. */
+/** The text that an iptables-save prints of a table; '' if the command is not there, or refuses. */
 export async function savedRules(command: string, table: string): Promise<string> {
   try {
     return (await promisify(execFile)(command, ['-t', table], { timeout: 4_000 })).stdout;

@@ -10,7 +10,7 @@ import type { Guard } from '../guard/guard.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { Established } from './established.ts';
 
-/** What commands on this machine ask of the agent: one line of JSON. */
+/** A question of a command on this machine to the agent: one line of JSON. */
 export interface FlushRequest {
   readonly isDryRun: boolean;
   /** The user. */

@@ -15,7 +15,7 @@ import type { StateStore } from './state-store.ts';
 
 type InwardAsk = ConstructorParameters<typeof InwardProbes>[0]['ask'];
 
-/** What an agent of either mode gives to guarded apply, and hears of it. */
+/** The calls between an agent of either mode and guarded apply, both ways. */
 export interface GuardHooks {
   /** The control plane as this agent reaches it. */
   readonly controlPlane: () => readonly OutwardProbe[];

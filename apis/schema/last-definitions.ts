@@ -1,7 +1,7 @@
 import type { JsonSchema } from './json-schema.ts';
 import { GRANULAR_OBJECT } from './merge-type.ts';
 
-/** Of the status of a policy or Guardrail: see apis/last-definition.ts. */
+/** Part of the status of a policy or Guardrail: see apis/last-definition.ts. */
 export const LAST_DEFINITIONS_SCHEMA: JsonSchema = {
   ...GRANULAR_OBJECT,
   description:

@@ -14,7 +14,7 @@ const VIEWS = '/apis/controlplane.nodewall.io/v1alpha1/nodeviews';
 
 type Answers = Readonly<Record<string, unknown>>;
 
-/** What the API server says, by path; anything else is absent. */
+/** An API server with these answers, by path; anything else is absent. */
 function api(answers: Answers): KubeApi {
   return (async ({ method, path }: KubeRequest) => {
     const answer = answers[path];

@@ -45,7 +45,10 @@ export async function isInstalled(request: KubeApi): Promise<boolean> {
   return (await Promise.all([API_SERVICE, LEASE, DEPLOYMENT].map(isThere))).includes(true);
 }
 
-/** What has to be right of the controllers. @param now milliseconds since 1970 */
+/**
+ * Checks of the controllers.
+ * @param now milliseconds since 1970
+ */
 export function installedChecks(now: number): Readonly<Record<string, Check>> {
   return {
     controllers: (request) => leader(request, now),

@@ -20,7 +20,7 @@ interface ServedNow {
   readonly whole: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** What each gateway node takes, over successive states. */
+/** Finds the share of each gateway node, over successive states. */
 export class Gateways {
   readonly #members = new ClassMembers();
   readonly #nodes = new ClassNodes();

@@ -20,7 +20,7 @@ export interface KnownRoute {
 
 export interface OutcomeParts {
   readonly node: string;
-  /** Of the decisions that the node's classes name. */
+  /** Ids of the decisions that the node's classes name. */
   readonly ids: ReadonlySet<string>;
   /** By id of the decision. */
   readonly known: ReadonlyMap<string, KnownRoute>;
@@ -40,7 +40,7 @@ export interface NodeOutcomes {
   readonly refused: readonly EgressPolicyName[];
 }
 
-/** What one node does with each decision that its classes name. */
+/** Finds how one node treats each decision that its classes name. */
 export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
   const { node, ids, known, reaches, takeNumber } = parts;
   const used = [...ids].sort(compareText).flatMap((id) => known.get(id) ?? []);

@@ -20,7 +20,7 @@ export interface Hop {
   readonly floating?: string;
 }
 
-/** What a decision means on every node alike. */
+/** The meaning of a decision, on every node alike. */
 export type Route =
   | { readonly kind: 'pass' }
   | { readonly kind: 'direct' }
@@ -30,7 +30,7 @@ export type Route =
       readonly hops: readonly Hop[];
       /** In the place of `hops`, in order, where a node does not reach them. */
       readonly reserve: readonly Hop[];
-      /** What becomes of packets where none is reached. */
+      /** The fate of packets where no gateway is reached. */
       readonly otherwise: 'Drop' | 'Direct';
     };
 

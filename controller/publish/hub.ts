@@ -54,7 +54,7 @@ export interface HubOptions {
 
 interface Watcher extends Receiver {
   readonly sink: Sink;
-  /** Of the view that it has after the lines sent to it. */
+  /** Counts the view that it has after the lines sent to it. */
   counts: Counts;
 }
 

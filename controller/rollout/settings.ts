@@ -16,12 +16,12 @@ export function rolloutKey({ spec, uid }: Pick<ClusterNetworkPolicy, 'spec' | 'u
   return group === undefined ? uid : `group ${group}`;
 }
 
-/** What versions are compared by, and stored as. */
+/** The part of a spec by which versions are compared, and which is stored. */
 export function versionSpec({ rollout: _, ...spec }: ClusterNetworkPolicySpec): ClusterNetworkPolicySpec {
   return spec;
 }
 
-/** What nodes have of a policy in a rollout besides its present version. */
+/** The versions of a policy in a rollout that nodes have besides its present one. */
 export function olderVersions(policy: ClusterNetworkPolicy): readonly ClusterNetworkPolicy[] {
   const { decision, versions = [] } = policy.rollout ?? {};
   const { from, to } = decision?.policies.find(({ uid }) => uid === policy.uid) ?? {};

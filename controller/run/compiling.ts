@@ -43,7 +43,7 @@ export interface CompilingOptions {
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed' | 'delayed'>;
   readonly log: Log;
   readonly clock: Clock;
-  /** Of the configuration; absent: every address counts. */
+  /** As configured; absent: every address counts. */
   readonly nodeCIDRs?: readonly string[];
   /** Networks of pods of the configuration; absent: none. */
   readonly podCIDRs?: readonly string[];

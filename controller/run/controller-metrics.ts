@@ -21,7 +21,7 @@ export interface MetricsSources {
   lastDefinitions(): number;
   /** The number of nodes that go on though the gate has no value. */
   unsetGateNodes(name: GateName): number;
-  /** Of floating addresses; absent: the feature gate EgressGateway is off. */
+  /** Counts leases of floating addresses; absent: the feature gate EgressGateway is off. */
   readonly leases?: () => {
     readonly slots: number;
     readonly addresses: number;

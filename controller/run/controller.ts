@@ -31,7 +31,7 @@ export class Controller {
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
-  /** Of the port for agents and readers; null: it is not open. */
+  /** The address of the port for agents and readers; null: it is not open. */
   #address: AddressInfo | null = null;
 
   constructor(context: ControllerContext, processContext: ProcessContext) {

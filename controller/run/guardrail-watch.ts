@@ -65,7 +65,7 @@ export class GuardrailWatch {
   }
 
   /**
-   * What a change would do. The first one in a large cluster may come too late: it waits for the
+   * Evaluates a change. The first one in a large cluster may come too late: it waits for the
    * process to compile the cluster, which goes on when the time of the change is over.
    */
   async change(change: ObjectChange, asker: Asker): Promise<Impact> {
@@ -110,7 +110,7 @@ export class GuardrailWatch {
     let wait = BETWEEN;
     try {
       const violations = await impact.violations();
-      // What changed before the question was sent is in the next evaluation, too.
+      // Changes of before the question are in the next evaluation, too.
       this.#evaluated = now;
       if (!this.#isClosed) keeper.set(now?.guardrails ?? [], violations);
     } catch (error) {

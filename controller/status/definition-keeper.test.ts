@@ -185,7 +185,7 @@ describe('the last definitions in statuses', () => {
     const other = { ...OFFICE, spec: { ipBlocks: [{ cidr: '198.51.100.0/24' }] } };
     const all = [stored(OFFICE, 'a', 2), stored(OFFICE, 'b', 1), stored(other, 'c')];
     const keys = all.map(({ key }) => key);
-    // Of equal ones the newest is enough.
+    // The newest of equal definitions is enough.
     keeper.publish({ definitions: definitions({ uses: [OFFICE], stored: all }) });
     assert.deepEqual(submitted.splice(0), [[PATH, { [keys[1] ?? '']: null, [keys[2] ?? '']: null }]]);
     // A deletion of an object that exists may be under way.

@@ -189,7 +189,7 @@ export class DefinitionKeeper {
     this.#announce(users);
   }
 
-  /** What the status lacks, and what it has and nobody needs. */
+  /** Adds the definitions that the status lacks, and removes those that nobody needs. */
   #patchOf({ uses, stored, generation }: DefinitionUser, live: ReadonlySet<string>): DefinitionPatch {
     const patch: Record<string, string | null> = {};
     const needed = new Set<string>();
@@ -236,7 +236,7 @@ const OLD_DEFINITIONS =
   'is in use, and the API server does not store its last definition: apply deploy/crds of this version';
 const IN_USE = 'is in use by';
 const FIRST = 'delete that first, or let it name another';
-/** Of a policy or Guardrail, for its status, the log and an Event. */
+/** Says for the status of a policy or Guardrail, the log and an Event which definitions stay. */
 export function staysText(uses: readonly Definition[]): string {
   return `it uses deleted objects, which stay in force as they were defined last: ${namesOf(uses)}; create them again, or name others`;
 }

@@ -137,7 +137,7 @@ describe('definitions of deleted objects', () => {
         groups.filter(({ spec }) => spec.ipBlocks?.[0]?.cidr === '198.51.100.0/24').length,
         act === 'create' ? 2 : 1,
       );
-      // What is in the status is nobody's now.
+      // Nobody uses the definitions of the status now.
       assert.deepEqual(
         definitions.users.map(({ uses, stored }) => [uses.length, stored.length]),
         [[0, 1]],

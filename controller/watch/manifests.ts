@@ -67,8 +67,8 @@ export async function loadManifests(
 }
 
 /**
- * What a cluster keeps in force where manifests have a version that waits or that it refuses, with
- * what this is in force with.
+ * The versions that a cluster keeps in force where manifests have one that waits or that it
+ * refuses, with the objects that these are in force with.
  */
 export function versionsInForce({ policies, groups, tiers, guardrails }: ClusterObjects): LastValidVersions {
   const all = [...policies, ...groups, ...tiers, ...guardrails];

@@ -100,7 +100,7 @@ function thereIn({ restored, groups: inForce }: World, named: Named): Named {
   return { ...named, tiers, groups };
 }
 
-/** What the objects in force can name. */
+/** Names that the objects in force can use. */
 export function namedIn({
   tiers,
   groups,
@@ -166,7 +166,7 @@ function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string
   }
 }
 
-/** What was found out before a group is restored. */
+/** Facts that are found before a group is restored. */
 interface Restoring {
   /** Identities of objects without a last valid version that could be in force. */
   readonly lost: ReadonlySet<string>;

@@ -170,7 +170,7 @@ describe('admit', () => {
     );
     assert.equal(refusal, null);
     assert.match(warnings.join('\n'), /has just started/);
-    // What uses it is not known.
+    // The users of the object are not known.
     const { rejection } = remove(raw('Tier', 'mine', { priority: 20 }), world);
     assert.deepEqual([rejection?.reason, rejection?.isTransient], ['ServiceUnavailable', true]);
   });

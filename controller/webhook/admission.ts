@@ -57,7 +57,9 @@ export interface AdmissionWorld {
   readonly believesAnyServer: boolean;
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
-  /** Who hides pods from other Nodes (hidden-pods.ts); null or absent: nobody that is known. */
+  /**
+   * The program that hides pods from other Nodes (hidden-pods.ts); null or absent: none is known.
+   */
   readonly masquerader?: string | null;
   /** The configuration of egress gateways; absent: their feature gate is off. */
   readonly egress?: EgressConfig;
@@ -242,7 +244,7 @@ function fitsStatus(identity: string, { objects }: AdmissionWorld): boolean {
   return inForce === undefined || JSON.stringify(inForce.spec).length <= LONGEST_SPEC;
 }
 
-/** Of an object that is not enforced before those exist that it names: then it is evaluated. */
+/** Admits an object that is not enforced before those exist that it names: then it is evaluated. */
 function waitingAdmission(problems: readonly ObjectProblem[], missing: readonly RelatedProblem[]): Admission {
   const warnings = missing.map(({ problem }) =>
     toWarning({ ...problem, message: untilThen(problem.message) }),
@@ -251,7 +253,7 @@ function waitingAdmission(problems: readonly ObjectProblem[], missing: readonly 
 }
 
 /**
- * What uses a Tier or ClusterGroup goes on with its last definition, which its status must have
+ * The users of a Tier or ClusterGroup go on with its last definition, which their status must have
  * before the object goes. So nothing in force changes, and no Guardrail is asked.
  */
 function admitDeletion(

@@ -64,7 +64,7 @@ function replaced<T extends RelatedObject>(
   return next === null ? others : [...others, next as T];
 }
 
-/** What objects name besides tiers and groups in force. */
+/** Names that objects may use besides tiers and groups in force. */
 export interface Naming {
   readonly interfaceGroups: readonly string[];
   /** Identities of the groups that wait for a child group. */

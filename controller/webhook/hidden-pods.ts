@@ -6,8 +6,8 @@ import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { placeOf } from './risks.ts';
 
 /**
- * Who gives the packets of pods to other Nodes their own Node's address; null: nobody that the
- * objects and the configuration show.
+ * Finds the program that gives the packets of pods to other Nodes their own Node's address; null:
+ * none that the objects and the configuration show.
  */
 export function masquerader(
   { nodes, pods }: Pick<ClusterObjects, 'nodes' | 'pods'>,

@@ -57,7 +57,7 @@ export function latestWorld({ request, isCurrent }: LatestOptions) {
 function withoutWaiting(world: AdmissionWorld, objects: World): AdmissionWorld {
   const found = checkGroups(objects.groups, { invalid: world.waiting ?? new Set() });
   const waiting = new Set(found.flatMap(({ object, problem }) => (problem.isMissing ? [object] : [])));
-  // What was read exists, and what was not found is not among the objects any more.
+  // An object that was read exists; one that was not found is not among the objects any more.
   const known = new Set<Named>([...(world.objects?.tiers ?? []), ...(world.objects?.groups ?? [])]);
   const unread = [...objects.tiers, ...objects.groups].filter((one) => known.has(one)).map(identityOf);
   const gone = new Set(unread.filter((identity) => world.gone?.has(identity)));

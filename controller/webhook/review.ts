@@ -16,7 +16,7 @@ export interface AdmissionRequest {
   readonly isDryRun: boolean;
 }
 
-/** Who sent the object: authentication.k8s.io/v1 UserInfo. */
+/** The user who sent the object: authentication.k8s.io/v1 UserInfo. */
 export interface AdmissionUser {
   readonly username: string;
   readonly uid: string;
@@ -28,7 +28,7 @@ export interface AdmissionUser {
 export interface UseQuestion {
   readonly user: AdmissionUser;
   readonly gateway: string;
-  /** Of the policy; '': it has none. */
+  /** The policy's namespace; '': it has none. */
   readonly namespace: string;
   /** As in `EgressPolicy/shop/bank: spec.address: allocation Fixed`. */
   readonly subject: string;

@@ -191,7 +191,7 @@ describe('webhookHandler', () => {
 
   it('reads at most 64 MiB at the same time, and releases the room', async () => {
     const { port } = server.address() as AddressInfo;
-    // Of each body as much is left as its last chunk may be counted for.
+    // As much is left of each body as its last chunk may be counted for.
     const body = Buffer.alloc(8 * 1024 * 1024 - 64 * 1024, 32);
     const sockets: Socket[] = [];
     server.on('connection', (socket) => sockets.push(socket));

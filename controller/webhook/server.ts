@@ -48,9 +48,7 @@ export interface WebhookOptions {
   readonly latest: ReturnType<typeof latestWorld>;
   /** Absent: what is in use can't be deleted. */
   readonly deletions?: Deletions | undefined;
-  /**
-   * What a user's change would do; absent: changes are not evaluated, and no Guardrail is checked.
-   */
+  /** Evaluates a user's change; absent: changes are not evaluated, and no Guardrail is checked. */
   readonly impact?: (change: ObjectChange, asker: Asker) => Promise<Impact>;
   /** Absent: the right can't be checked, and nobody has it. */
   readonly mayUse?: MayUse;

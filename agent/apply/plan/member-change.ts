@@ -20,7 +20,7 @@ const NO_MEMBERS: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
 export function memberChange(current: CurrentSet | undefined, set: NamedSet): MemberChange {
   const { members, interval, family } = set;
-  // Who renews the elements knows better than the reconciler which are there.
+  // The program that renews the elements knows better than the reconciler which are there.
   if (set.timed && current !== undefined) return NO_CHANGE;
   const before = current === undefined ? NO_MEMBERS : current.members;
   if (before === null) return { more: [flush(set), ...change('addElements', set, members)], less: [] };

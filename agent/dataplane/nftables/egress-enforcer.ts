@@ -18,7 +18,7 @@ interface EgressEnforcerOptions {
   readonly reconciler: NodeRuleReconciler;
   readonly network: OpenNetwork;
   readonly health: EgressHealth;
-  /** What an earlier run had in force; null: not known. */
+  /** The state that an earlier run had in force; null: not known. */
   readonly last: NodeEgress | null;
   readonly deadline: DeadlineKeeper;
 }

@@ -5,7 +5,7 @@ import type { Dispatched } from './build.ts';
 import { PORT_PROTOCOLS } from './match-entry.ts';
 import { protocolChain } from './protocol-chain.ts';
 
-/** What stands before the rules of an index, for the packets of each protocol. */
+/** The rules that stand before those of an index, for the packets of each protocol. */
 export interface IndexFront {
   /** Exemptions. */
   readonly exempt: ReadonlyMap<L4Protocol, readonly NftRule[]>;

@@ -72,7 +72,7 @@ export interface IpSet {
   readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
   /** As in NamedSet: packed singles, and prefixes. */
   readonly members: SetMembers;
-  /** Of each member, in seconds; who renews them is not the reconciler. Absent: members stay. */
+  /** Seconds of each member; the reconciler does not renew them. Absent: members stay. */
   readonly timeout?: number;
 }
 

@@ -45,7 +45,7 @@ export class TenantTurns {
   /** The turn: applies all that waits, and does what follows from it. */
   async take(then: () => Promise<void>): Promise<void> {
     this.#cancel();
-    // What comes during the turn waits for the next, after the rest.
+    // Changes that come during the turn wait for the next, after the rest.
     this.#isDue = true;
     const started = this.#clock.now();
     const had = this.isWaiting;
