@@ -62,6 +62,7 @@ export const CONFIG_FIELDS = {
   iptables: { variant: 'plain' },
   dispatch: 'plain',
   rollout: 'whole',
+  antreaStatus: 'plain',
   boot: { enabled: 'plain', onError: 'plain', ssh: ['plain'] },
   leaderElection: { leaseDuration: 'plain', renewDeadline: 'plain', retryPeriod: 'plain' },
 } as const satisfies Record<keyof Config, Fields>;

@@ -46,6 +46,7 @@ dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
 rollout: {steps: [1, 10%], maxFailures: 2}
+antreaStatus: false
 boot: {onError: open, ssh: [2001:DB8:2::/48]}
 leaderElection: {leaseDuration: 60}
 `,
@@ -101,6 +102,7 @@ leaderElection: {leaseDuration: 60}
       iptables: { variant: 'legacy' },
       dispatch: 'linear',
       rollout: { steps: [1, '10%'], pause: 60, maxFailures: 2 },
+      antreaStatus: false,
       boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
       leaderElection: { leaseDuration: 60, renewDeadline: 10, retryPeriod: 2 },
     });

@@ -55,6 +55,7 @@ interface RawConfig {
   readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
   readonly rollout?: Partial<RolloutSettings>;
+  readonly antreaStatus?: boolean;
   readonly boot?: Partial<Config['boot']>;
   readonly leaderElection?: Partial<Config['leaderElection']>;
 }
@@ -136,6 +137,7 @@ function toConfig(raw: RawConfig): Config {
     iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
     rollout: raw.rollout === undefined ? DEFAULT_CONFIG.rollout : { ...DEFAULT_ROLLOUT, ...raw.rollout },
+    antreaStatus: raw.antreaStatus ?? DEFAULT_CONFIG.antreaStatus,
     boot: {
       ...DEFAULT_CONFIG.boot,
       ...raw.boot,

@@ -212,6 +212,11 @@ export interface Config {
    * at once.
    */
   readonly rollout: RolloutSettings | null;
+  /**
+   * Read by controllers: whether they write the statuses of policies of crd.antrea.io where no
+   * controller of Antrea runs.
+   */
+  readonly antreaStatus: boolean;
   readonly boot: BootConfig;
   /** Read by controllers. */
   readonly leaderElection: LeaderElectionTimes;
@@ -299,6 +304,7 @@ export const DEFAULT_CONFIG: Config = {
   iptables: { variant: 'auto' },
   dispatch: 'indexed',
   rollout: null,
+  antreaStatus: true,
   boot: { enabled: true, onError: 'minimal', ssh: [] },
   leaderElection: { leaseDuration: 15, renewDeadline: 10, retryPeriod: 2 },
 };

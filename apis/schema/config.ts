@@ -261,6 +261,12 @@ export const CONFIG_SCHEMA: JsonSchema = {
       properties: ROLLOUT_FIELDS,
     },
     dispatch: { type: 'string', enum: ['indexed', 'linear'], default: 'indexed' },
+    antreaStatus: {
+      type: 'boolean',
+      default: true,
+      description:
+        'Of the controller: write the statuses of policies of crd.antrea.io where no Antrea controller runs.',
+    },
     boot: {
       type: 'object',
       description: 'The files that are loaded at boot, before an agent runs.',

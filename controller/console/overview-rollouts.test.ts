@@ -6,7 +6,8 @@ import { overviewRollouts } from './overview-rollouts.ts';
 function watched(name: string, decision: Partial<RolloutDecision>, message = ''): WatchedPolicy {
   const policies = [{ name, uid: name, from: 1, to: 2, command: 'pause <script>' }];
   return {
-    ...{ name, uid: name, generation: 2, since: 0, status: null, command: null, resourceVersion: 1 },
+    ...{ apiGroup: 'nodewall.io', name, uid: name, generation: 2, since: 0, status: null },
+    ...{ command: null, resourceVersion: 1 },
     rollout: {
       ...{ message, progress: 'Step 1 of 2', nodes: 4, updated: 1 },
       decision: {

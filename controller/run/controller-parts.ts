@@ -12,7 +12,7 @@ import { NodeQuestions } from '../publish/node-questions.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { NodeVersions } from '../rollout/node-versions.ts';
 import { egressVersions } from '../status/egress/egress-versions.ts';
-import { policyVersions } from '../status/policy-versions.ts';
+import { antreaPolicyVersions, policyVersions } from '../status/policy-versions.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { type Changes, changes } from '../webhook/changes.ts';
@@ -381,15 +381,15 @@ export class ControllerParts {
 
   /** In the order of the metrics. */
   #follow(following: Following): Reflector[] {
+    const { keeper, rollouts, egress } = this.statuses;
+    const antrea = antreaPolicyVersions(following, (...change) => keeper.version(...change));
+    const egressOnes = egressVersions(following, (...change) => egress.version(...change));
     return [
       policyVersions(following, (before, now) => {
-        this.statuses.keeper.version(before, now);
-        this.statuses.rollouts.version(before, now);
-        this.console.version(before, now);
+        for (const one of [keeper, rollouts, this.console]) one.version(before, now);
       }),
-      ...(hasEgress(this.#context)
-        ? egressVersions(following, (before, now) => this.statuses.egress.version(before, now))
-        : []),
+      ...(this.#context.config.antreaStatus ? [antrea] : []),
+      ...(hasEgress(this.#context) ? egressOnes : []),
       this.settings.followFrontProxy(following),
       ...this.replicas.follow(following),
       this.registration.follow(following),

@@ -9,6 +9,8 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
 import { rolloutWriter } from '../rollout/writer.ts';
+import { AntreaController } from '../status/antrea-controller.ts';
+import type { AntreaStatus } from '../status/antrea-status.ts';
 import { DEFINITION_TARGET, DefinitionKeeper, type DefinitionPatch } from '../status/definition-keeper.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
 import { EgressStatusKeeper } from '../status/egress/keeper.ts';
@@ -17,6 +19,7 @@ import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/gu
 import { StatusKeeper } from '../status/keeper.ts';
 import { NodeEvents } from '../status/node-events.ts';
 import {
+  ANTREA_TARGET,
   POLICY_TARGET,
   type StatusTarget,
   type StatusWriter,
@@ -64,6 +67,8 @@ export class PolicyStatuses {
   readonly #failures: FailureEvents;
   readonly #isLeader: () => boolean;
   readonly #writer: StatusWriter;
+  readonly #antreaWriter: StatusWriter<AntreaStatus>;
+  readonly #antrea: AntreaController;
   readonly #egressWriter: StatusWriter<EgressStatus>;
   readonly #gatewayWriter: StatusWriter<EgressStatus>;
   readonly #guardrailWriter: StatusWriter<GuardrailStatus>;
@@ -102,30 +107,16 @@ export class PolicyStatuses {
     this.definitions = new DefinitionKeeper({
       ...{ writer: this.#definitionWriter, events: failures, request, clock, log },
     });
-    this.keeper = new StatusKeeper({ writer: this.#writer, events: failures, clock });
-    this.rollouts = new RolloutKeeper({
-      defaults: options.rollout,
-      versions: options.versions,
-      outcome: (node, generations) => this.keeper.outcome(node, generations),
-      write: rolloutWriter(asLeader),
-      decided(policy, { progress = '', message = '', decision }) {
-        log.info('rollout decided', { stage: 'status', policy: policy.name, progress });
-        const isBad = decision?.pausedBy === 'Failures';
-        const reason = `Rollout${decision?.state ?? ''}`;
-        failures.rollout(policy, {
-          type: isBad ? 'Warning' : 'Normal',
-          reason,
-          note: `${progress}: ${message}`,
-        });
-      },
-      failed: (policy, error) =>
-        void log.warn('cannot write the rollout of a policy; trying again', {
-          stage: 'status',
-          policy,
-          error: messageOf(error),
-        }),
-      clock,
+    this.#antreaWriter = statusWriter(asLeader, clock, events, ANTREA_TARGET);
+    this.keeper = new StatusKeeper({
+      ...{ writer: this.#writer, antreaWriter: this.#antreaWriter, events: failures, clock },
     });
+    this.#antrea = new AntreaController({
+      ...{ request, clock, log },
+      isNeeded: () => this.keeper.hasAntreaPolicies,
+      changed: (isAbsent) => this.keeper.setAntreaAbsent(isAbsent),
+    });
+    this.rollouts = this.#makeRollouts(options, failures);
     this.egress = new EgressStatusKeeper({
       writer: this.#egressWriter,
       gatewayWriter: this.#gatewayWriter,
@@ -150,6 +141,33 @@ export class PolicyStatuses {
     });
   }
 
+  #makeRollouts(options: PolicyStatusesOptions, failures: FailureEvents): RolloutKeeper {
+    const { request, clock, log, isLeader } = options;
+    return new RolloutKeeper({
+      defaults: options.rollout,
+      versions: options.versions,
+      outcome: (node, generations) => this.keeper.outcome(node, generations),
+      write: rolloutWriter(onlyAsLeader(request, isLeader)),
+      decided(policy, { progress = '', message = '', decision }) {
+        log.info('rollout decided', { stage: 'status', policy: policy.name, progress });
+        const isBad = decision?.pausedBy === 'Failures';
+        const reason = `Rollout${decision?.state ?? ''}`;
+        failures.rollout(policy, {
+          type: isBad ? 'Warning' : 'Normal',
+          reason,
+          note: `${progress}: ${message}`,
+        });
+      },
+      failed: (policy, error) =>
+        void log.warn('cannot write the rollout of a policy; trying again', {
+          stage: 'status',
+          policy,
+          error: messageOf(error),
+        }),
+      clock,
+    });
+  }
+
   /** As that of a StatusKeeper. */
   publish(snapshot: Snapshot, compiled: Compiled, revision: string): void {
     this.keeper.publish(snapshot, compiled, revision);
@@ -159,6 +177,7 @@ export class PolicyStatuses {
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
+    this.#antrea.lead(leads);
     const keepers = [this.keeper, this.egress, this.guardrails, this.definitions];
     await Promise.all(keepers.map((one) => one.lead(leads)));
   }
@@ -179,7 +198,11 @@ export class PolicyStatuses {
   waiting(): number {
     const egress = this.#egressWriter.waiting() + this.#gatewayWriter.waiting();
     return (
-      egress + this.#writer.waiting() + this.#guardrailWriter.waiting() + this.#definitionWriter.waiting()
+      egress +
+      this.#writer.waiting() +
+      this.#antreaWriter.waiting() +
+      this.#guardrailWriter.waiting() +
+      this.#definitionWriter.waiting()
     );
   }
 }

@@ -6,6 +6,7 @@ import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { compiler } from '../compile/compile.ts';
 import { Hub } from '../publish/hub.ts';
 import type { LoadProblem } from '../watch/source.ts';
+import type { AntreaStatus } from './antrea-status.ts';
 import { StatusKeeper } from './keeper.ts';
 
 function node(name: string, role = 'worker'): Node {
@@ -48,17 +49,37 @@ function controller(time: FakeClock) {
   let last: PolicyStatus | null = null;
   /** Whether the API delivers written statuses at once. */
   const api = { isPrompt: true };
+  const antrea = { written: [] as [string, AntreaStatus][], clears: 0 };
   const keeper: StatusKeeper = new StatusKeeper({
     writer: {
       submit(name, uid, status) {
         written.push([name, status]);
         last = status;
         if (api.isPrompt)
-          keeper.version(null, { name, uid, generation: status.observedGeneration, since: 0, status });
+          keeper.version(null, {
+            ...{
+              apiGroup: 'nodewall.io',
+              name,
+              uid,
+              generation: status.observedGeneration,
+              since: 0,
+              status,
+            },
+          });
       },
       forget: (name) => void forgotten.push(name),
       has: () => false,
       clear: async () => void clears++,
+    },
+    antreaWriter: {
+      submit(name, uid, status) {
+        antrea.written.push([name, status]);
+        const { observedGeneration: generation } = status;
+        keeper.version(null, { apiGroup: 'crd.antrea.io', name, uid, generation, since: 0, status });
+      },
+      forget: () => {},
+      has: () => false,
+      clear: async () => void antrea.clears++,
     },
     events: {
       failing: (_, nodes) => void failing.push([...nodes]),
@@ -74,11 +95,19 @@ function controller(time: FakeClock) {
     troubled,
     forgotten,
     clears: () => clears,
+    antrea,
     api,
     /** The last status submitted to the writer. */
     last: () => last ?? assert.fail(),
     version(name: string, generation: number, status: PolicyStatus | null = null): void {
-      keeper.version(null, { name, uid: `uid-${name}`, generation, since: 0, status });
+      keeper.version(null, {
+        apiGroup: 'nodewall.io',
+        name,
+        uid: `uid-${name}`,
+        generation,
+        since: 0,
+        status,
+      });
     },
     publish(objects: Partial<ClusterObjects>, problems: readonly LoadProblem[] = []): void {
       const snapshot = {
@@ -292,9 +321,113 @@ describe('statusKeeper', () => {
     now.publish({ policies: [policy(1)] });
     now.version('p', 1);
     assert.deepEqual(now.said(), ['p@1 Pending 0/2']);
-    now.keeper.version({ name: 'p', uid: 'uid-p', generation: 1, since: 0, status: null }, null);
+    now.keeper.version(
+      { apiGroup: 'nodewall.io', name: 'p', uid: 'uid-p', generation: 1, since: 0, status: null },
+      null,
+    );
     now.publish({ policies: [] });
     assert.deepEqual([now.said(), now.forgotten], [[], ['p']]);
+  });
+
+  describe('of policies of crd.antrea.io', () => {
+    const version = (generation: number, status: AntreaStatus | null = null): void => {
+      const uid = 'uid-p';
+      const apiGroup = 'crd.antrea.io';
+      now.keeper.version(null, { apiGroup, name: 'p', uid, generation, since: 0, status });
+    };
+    const antrea = (generation: number) => ({ ...policy(generation), apiGroup: 'crd.antrea.io' as const });
+    /** The statuses written since the last call. */
+    const said = (): AntreaStatus[] => {
+      clock.pass(250);
+      return now.antrea.written.splice(0).map(([, status]) => status);
+    };
+    const phases = (): string[] => {
+      return said().map((status) => {
+        const { phase, observedGeneration, currentNodesRealized, desiredNodesRealized } = status;
+        return `${phase}@${observedGeneration} ${currentNodesRealized}/${desiredNodesRealized}`;
+      });
+    };
+
+    it('writes nothing unless no controller of Antrea runs, and then what Antrea would', () => {
+      version(1);
+      assert.equal(now.keeper.hasAntreaPolicies, true);
+      now.publish({ policies: [antrea(1), policy(1)] });
+      assert.deepEqual(phases(), []);
+      now.keeper.setAntreaAbsent(true);
+      const [first] = said();
+      assert.deepEqual(first, {
+        phase: 'Realizing',
+        observedGeneration: 1,
+        currentNodesRealized: 0,
+        desiredNodesRealized: 2,
+        conditions: [{ type: 'Realizable', status: 'True', lastTransitionTime: '1970-01-01T00:01:00Z' }],
+      });
+      now.report('a');
+      assert.deepEqual(phases(), ['Realizing@1 1/2']);
+      now.report('b');
+      assert.deepEqual(phases(), ['Realized@1 2/2']);
+      assert.deepEqual(now.said(), [], 'nothing of the policy of nodewall.io, which the API does not have');
+    });
+
+    it('stops, and drops what waits, when a controller of Antrea begins to run', () => {
+      now.keeper.setAntreaAbsent(true);
+      version(1);
+      now.publish({ policies: [antrea(1)] });
+      assert.deepEqual(phases(), ['Realizing@1 0/2']);
+      now.keeper.setAntreaAbsent(false);
+      assert.equal(now.antrea.clears, 1);
+      for (const node of ['a', 'b']) now.report(node);
+      version(1, { ...said()[0], phase: 'Realized' } as AntreaStatus);
+      clock.pass(60_000);
+      assert.deepEqual(phases(), []);
+      now.keeper.setAntreaAbsent(true);
+      assert.deepEqual(phases(), ['Realized@1 2/2']);
+    });
+
+    it('tells a failure apart from one of the policy of the same name of nodewall.io', () => {
+      now.keeper.setAntreaAbsent(true);
+      version(1);
+      now.version('p', 1);
+      now.publish({ policies: [antrea(1), policy(1)] });
+      said();
+      now.said();
+      const rule = { policy: 'p', rule: 'r', reason: 'no', generation: 1 };
+      now.report('a', { failing: [{ apiGroup: 'crd.antrea.io', ...rule }] });
+      now.report('b');
+      const [status] = said();
+      assert.equal(status?.phase, 'Failed');
+      assert.deepEqual(
+        status?.conditions.map(({ type, message }) => [type, message]),
+        [
+          ['Realizable', undefined],
+          ['RealizationFailure', 'Failed Nodes count 1: "a":"no"'],
+        ],
+      );
+      assert.deepEqual(now.failing, [], 'Antrea has no such Events');
+      assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    });
+
+    it('says why a version is not realizable, and when the gate is off', () => {
+      now.keeper.setAntreaAbsent(true);
+      version(2);
+      now.version('p', 1);
+      now.publish({ policies: [policy(1)] }, [{ ...BROKEN, apiGroup: 'crd.antrea.io' }]);
+      clock.pass(2_000);
+      const [status] = said();
+      assert.equal(status?.phase, 'Pending');
+      assert.deepEqual(
+        status?.conditions.map(({ type, status: value, message }) => [type, value, message]),
+        [['Realizable', 'False', 'Generation 2 is left out: spec.priority: must be a number']],
+      );
+      assert.deepEqual(now.said(), ['p@1 Pending 0/2'], 'the problem is not of this one');
+      now.publish({ policies: [antrea(2)] });
+      assert.deepEqual(phases(), ['Realizing@2 0/2']);
+      now.keeper.gate(false);
+      assert.deepEqual(
+        said().map(({ phase, conditions }) => [phase, conditions[0]?.reason]),
+        [['Pending', 'Disabled']],
+      );
+    });
   });
 
   it('does not write as standby, and withdraws no status in the first minute of leading', async () => {

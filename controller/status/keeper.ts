@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled } from '../../apis/compiled.ts';
-import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
+import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
 import type { GateValue, NodeReport } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
@@ -8,17 +8,22 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import type { NodeOutcome } from '../rollout/texts.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
+import { type AntreaStatus, toAntreaStatus, type WrittenStatus } from './antrea-status.ts';
 import { staysText } from './definition-keeper.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
 import { Realization, type VersionState } from './realization.ts';
 import { ReportDamper } from './report-damper.ts';
 import { GRACE } from './reported-node.ts';
-import { NO_PROGRESS, type PolicyFacts, statusOf } from './status.ts';
+import { isTakenBack, NO_PROGRESS, type PolicyFacts, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
+type Writer<T> = Pick<StatusWriter<T>, 'submit' | 'forget' | 'clear' | 'has'>;
+
 export interface StatusKeeperOptions {
-  readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear' | 'has'>;
+  readonly writer: Writer<PolicyStatus>;
+  /** Of policies of crd.antrea.io. */
+  readonly antreaWriter: Writer<AntreaStatus>;
   readonly events: Pick<FailureEvents, 'failing' | 'troubled' | 'clear'>;
   readonly clock: Clock & { date(): Date };
 }
@@ -47,11 +52,11 @@ const EVENTS_OF_NODE = { burst: 20, perSecond: 0.1 };
 
 /** The state of one policy. */
 interface Known {
-  version: PolicyVersion;
+  version: PolicyVersion<WrittenStatus>;
   /** The time when this generation was first seen. */
   since: number;
   /** The status last written; null: the API's status counts. */
-  status: PolicyStatus | null;
+  status: WrittenStatus | null;
   /** The time when it was last written. */
   told: number;
   /** The failing nodes of this generation at the last computation. */
@@ -61,13 +66,14 @@ interface Known {
 
 /** Computes every policy's status, and has it written while this process leads. */
 export class StatusKeeper {
-  readonly #writer: StatusKeeperOptions['writer'];
+  readonly #writer: Writer<PolicyStatus>;
+  readonly #antreaWriter: Writer<AntreaStatus>;
   readonly #events: StatusKeeperOptions['events'];
   readonly #clock: Clock & { date(): Date };
   readonly #realized: Realization;
-  /** By name. */
+  /** By `API_GROUP/NAME`, as the other maps of policies. */
   readonly #policies = new Map<string, Known>();
-  /** By name: the only node whose reports are the reason; null: not one alone. */
+  /** The only node whose reports are the reason; null: not one alone. */
   readonly #changed = new Map<string, string | null>();
   readonly #flapping: ReportDamper;
   readonly #eventLimit: RateLimiter;
@@ -78,16 +84,18 @@ export class StatusKeeper {
   #list: readonly ClusterNetworkPolicy[] | null = null;
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();
   #definitions: Snapshot['definitions'];
-  /** Names of policies that are in force with deleted objects, with these in words. */
+  /** Policies that are in force with deleted objects, with these in words. */
   #deleted: ReadonlyMap<string, string> = new Map();
   #enabled: GateValue = 'unset';
+  #isAntreaAbsent = false;
   /** The time when this process began to lead; null: it doesn't lead. */
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
   #cancelListening = (): void => {};
 
-  constructor({ writer, events, clock }: StatusKeeperOptions) {
+  constructor({ writer, antreaWriter, events, clock }: StatusKeeperOptions) {
     this.#writer = writer;
+    this.#antreaWriter = antreaWriter;
     this.#events = events;
     this.#clock = clock;
     this.#realized = new Realization(clock.now);
@@ -107,20 +115,18 @@ export class StatusKeeper {
       const users = definitions?.users.filter(({ kind, apiGroup, uses }) => {
         return kind === 'ClusterNetworkPolicy' && apiGroup === GROUP && uses.length > 0;
       });
-      this.#deleted = new Map(users?.map(({ name, uses }) => [name, staysText(uses)]));
+      this.#deleted = new Map(users?.map((user) => [keyOf(user), staysText(user.uses)]));
     }
     if (snapshot.problems !== this.#problems) {
       this.#problems = snapshot.problems;
       const errors = this.#problems.filter(
         ({ severity, kind }) => severity === 'error' && kind === 'ClusterNetworkPolicy',
       );
-      this.#problemsOf = Map.groupBy(errors, ({ name }) => name);
+      this.#problemsOf = Map.groupBy(errors, ({ apiGroup = GROUP, name }) => keyOf({ apiGroup, name }));
     }
     if (snapshot.objects.policies !== this.#list) {
       this.#list = snapshot.objects.policies;
-      this.#inForce = new Map(
-        this.#list.filter(({ apiGroup }) => apiGroup === GROUP).map((policy) => [policy.name, policy]),
-      );
+      this.#inForce = new Map(this.#list.map((policy) => [keyOf(policy), policy]));
     }
     if (isOther) this.#lookAtAll();
     else this.#look();
@@ -137,18 +143,19 @@ export class StatusKeeper {
     this.#look();
   }
 
-  version(before: PolicyVersion | null, now: PolicyVersion | null): void {
+  version(before: PolicyVersion<WrittenStatus> | null, now: PolicyVersion<WrittenStatus> | null): void {
     if (now === null) {
       if (before === null) return;
-      this.#policies.delete(before.name);
-      this.#unconfirmed.delete(before.name);
-      this.#writer.forget(before.name);
+      this.#policies.delete(keyOf(before));
+      this.#unconfirmed.delete(keyOf(before));
+      this.#writerOf(before).forget(before.name);
       return;
     }
-    const known = this.#policies.get(now.name);
+    const key = keyOf(now);
+    const known = this.#policies.get(key);
     if (known === undefined || known.version.uid !== now.uid) {
       const since = this.#clock.now();
-      this.#policies.set(now.name, {
+      this.#policies.set(key, {
         version: now,
         since,
         status: null,
@@ -156,13 +163,13 @@ export class StatusKeeper {
         failing: new Set(),
         failingOf: -1,
       });
-      this.#unconfirmed.delete(now.name);
+      this.#unconfirmed.delete(key);
     } else {
       if (known.version.generation !== now.generation) known.since = this.#clock.now();
       known.version = now;
-      this.#confirm(now.name, known);
+      this.#confirm(key, known);
     }
-    this.#changed.set(now.name, null);
+    this.#changed.set(key, null);
     this.#look();
   }
 
@@ -185,20 +192,22 @@ export class StatusKeeper {
    * null: it is not known yet.
    */
   status(name: string): PolicyStatus | null {
-    const known = this.#policies.get(name);
+    const key = `${GROUP}/${name}`;
+    const known = this.#policies.get(key);
     if (known === undefined || this.#list === null) return null;
-    const policy = this.#inForce.get(name);
+    const policy = this.#inForce.get(key);
     const isInForce = policy?.uid === known.version.uid && policy.generation === known.version.generation;
-    const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
+    const said = isInForce ? [] : (this.#problemsOf.get(key) ?? []);
+    const before = (known.status ?? known.version.status) as PolicyStatus | null;
     // One of the two watches is behind.
-    if (!isInForce && said.length === 0) return known.status ?? known.version.status;
-    const facts = this.#factsOf(name, known.version, said);
-    return statusOf(facts, known.status ?? known.version.status, this.#clock.date());
+    if (!isInForce && said.length === 0) return before;
+    return statusOf(this.#factsOf(key, known.version, said), before, this.#clock.date());
   }
 
   /** What nodes make of the versions of a policy: see Realization. */
   versions({ apiGroup, name }: Pick<ClusterNetworkPolicy, 'apiGroup' | 'name'>): VersionState[] {
-    const { since = 0, generation = 0 } = (apiGroup === GROUP && this.#policies.get(name)?.version) || {};
+    const { since = 0, generation = 0 } =
+      (apiGroup === GROUP && this.#policies.get(`${GROUP}/${name}`)?.version) || {};
     return this.#realized.versions(`${apiGroup}/${name}`, since, generation);
   }
 
@@ -207,6 +216,19 @@ export class StatusKeeper {
    */
   takeTouched(): ReadonlySet<string> {
     return this.#realized.takeTouched();
+  }
+
+  /** Whether there are policies of crd.antrea.io. */
+  get hasAntreaPolicies(): boolean {
+    return this.#policies.values().some(({ version }) => version.apiGroup !== GROUP);
+  }
+
+  /** Whether nobody else writes the statuses of policies of crd.antrea.io. */
+  setAntreaAbsent(isAbsent: boolean): void {
+    this.#isAntreaAbsent = isAbsent;
+    if (!isAbsent) return void this.#antreaWriter.clear();
+    for (const known of this.#policies.values()) if (known.version.apiGroup !== GROUP) known.status = null;
+    this.#lookAtAll();
   }
 
   /** If false, drops pending writes. */
@@ -224,7 +246,7 @@ export class StatusKeeper {
       this.#lookAtAll();
       return;
     }
-    await Promise.all([this.#writer.clear(), this.#events.clear()]);
+    await Promise.all([this.#writer.clear(), this.#antreaWriter.clear(), this.#events.clear()]);
   }
 
   #look(): void {
@@ -247,38 +269,38 @@ export class StatusKeeper {
 
   /** A written status may be overwritten: by hand, or by a delayed write of an earlier leader. */
   #lookAtUnconfirmed(): void {
-    for (const name of this.#unconfirmed) {
-      const known = this.#policies.get(name);
-      if (known === undefined || this.#clock.now() < known.told + LISTEN || this.#writer.has(name)) continue;
+    for (const key of this.#unconfirmed) {
+      const known = this.#policies.get(key);
+      if (known === undefined || this.#clock.now() < known.told + LISTEN) continue;
+      if (this.#writerOf(known.version).has(known.version.name)) continue;
       known.status = null;
-      this.#changed.set(name, null);
+      this.#changed.set(key, null);
     }
   }
 
   /** Called after a change of `known.status` or of the status in the API. */
-  #confirm(name: string, { status, version }: Known): void {
-    if (status === null || isDeepStrictEqual(status, version.status)) this.#unconfirmed.delete(name);
-    else this.#unconfirmed.add(name);
+  #confirm(key: string, { status, version }: Known): void {
+    if (status === null || isDeepStrictEqual(status, version.status)) this.#unconfirmed.delete(key);
+    else this.#unconfirmed.add(key);
   }
 
   #lookAtAll(): void {
-    for (const name of this.#policies.keys()) this.#changed.set(name, null);
+    for (const key of this.#policies.keys()) this.#changed.set(key, null);
     this.#look();
   }
 
   #lookNow(): void {
     for (const [key, cause] of this.#realized.takeChanged()) {
-      const [group, name = ''] = key.split('/');
-      if (group === GROUP) this.#changed.set(name, this.#changed.has(name) ? null : cause);
+      this.#changed.set(key, this.#changed.has(key) ? null : cause);
     }
     const heldBack: string[] = [];
-    for (const [name, cause] of this.#changed) {
-      const known = this.#policies.get(name);
-      if (known !== undefined && !this.#settle(name, known, cause)) heldBack.push(name);
+    for (const [key, cause] of this.#changed) {
+      const known = this.#policies.get(key);
+      if (known !== undefined && !this.#settle(key, known, cause)) heldBack.push(key);
     }
     this.#changed.clear();
     if (heldBack.length === 0 || this.#leadsSince === null) return;
-    for (const name of heldBack) this.#changed.set(name, null);
+    for (const key of heldBack) this.#changed.set(key, null);
     this.#cancel ??= this.#clock.after(AGAIN, () => {
       this.#cancel = null;
       this.#lookNow();
@@ -288,33 +310,49 @@ export class StatusKeeper {
   /**
    * Computes a status. Returns false if it must be computed again later without a further change.
    */
-  #settle(name: string, known: Known, cause: string | null): boolean {
+  #settle(key: string, known: Known, cause: string | null): boolean {
     const { version } = known;
-    const policy = this.#inForce.get(name);
+    if (version.apiGroup !== GROUP && !this.#isAntreaAbsent) return true;
+    const policy = this.#inForce.get(key);
     // Until it is decided who gets which version, a status would say that the policy is in force.
     if (policy?.rollout?.decision === null) return true;
     const isInForce = policy?.uid === version.uid && policy.generation === version.generation;
-    const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
+    const said = isInForce ? [] : (this.#problemsOf.get(key) ?? []);
     // One of the two watches is behind; its event follows.
     if (!isInForce && said.length === 0) return true;
     // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
-    const facts = this.#factsOf(name, version, said);
+    const facts = this.#factsOf(key, version, said);
     const before = known.status ?? version.status;
-    const status = statusOf(facts, before, this.#clock.date());
+    const date = this.#clock.date();
+    const own = statusOf(facts, before, date);
+    const antrea =
+      version.apiGroup === GROUP ? null : toAntreaStatus(own, facts.progress.failing, before, date);
+    const status = antrea ?? own;
     if (isDeepStrictEqual(status, before)) return true;
-    if (before !== null && this.#isNew() && (isTakenBack(before, status) || this.#isUnheard(before, status)))
+    if (before !== null && this.#isNew() && (isTakenBack(before, status) || this.#isUnheard(before, own)))
       return false;
     known.status = status;
     known.told = this.#clock.now();
-    this.#confirm(name, known);
-    this.#writer.submit(name, version.uid, status, cause);
-    this.#tellFailing(known, facts.progress.failing);
+    this.#confirm(key, known);
+    if (antrea !== null) this.#antreaWriter.submit(version.name, version.uid, antrea, cause);
+    else {
+      this.#writer.submit(version.name, version.uid, own, cause);
+      this.#tellFailing(known, facts.progress.failing);
+    }
     return true;
   }
 
-  #factsOf(name: string, { generation, since }: PolicyVersion, said: readonly LoadProblem[]): PolicyFacts {
-    const policy = this.#inForce.get(name);
+  #writerOf({ apiGroup }: Pick<PolicyVersion, 'apiGroup'>): Pick<StatusWriter, 'forget' | 'has'> {
+    return apiGroup === GROUP ? this.#writer : this.#antreaWriter;
+  }
+
+  #factsOf(
+    key: string,
+    { generation, since }: Pick<PolicyVersion, 'generation' | 'since'>,
+    said: readonly LoadProblem[],
+  ): PolicyFacts {
+    const policy = this.#inForce.get(key);
     return {
       generation,
       problems: said.map(toLine),
@@ -322,15 +360,14 @@ export class StatusKeeper {
       enforcedGeneration: policy?.generation ?? null,
       enforcedSpec: policy?.spec ?? null,
       enabled: this.#enabled,
-      progress:
-        policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`, since, generation),
+      progress: policy === undefined ? NO_PROGRESS : this.#realized.progress(key, since, generation),
       rollout: policy?.rollout?.decision ?? null,
-      deleted: this.#deleted.get(name) ?? null,
+      deleted: this.#deleted.get(key) ?? null,
     };
   }
 
   /** Nobody has reported yet who may go on without a value of the gate. */
-  #isUnheard(before: PolicyStatus, { phase }: PolicyStatus): boolean {
+  #isUnheard(before: WrittenStatus, { phase }: PolicyStatus): boolean {
     return this.#enabled === 'unset' && phase === 'Disabled' && before.phase !== phase;
   }
 
@@ -353,18 +390,8 @@ export class StatusKeeper {
   }
 }
 
-/** Whether fewer nodes enforce the same version, or its failures are no longer reported. */
-function isTakenBack(before: PolicyStatus, now: PolicyStatus): boolean {
-  // Counts of different versions, or of none, are not comparable.
-  const isCounted = ({ phase }: PolicyStatus): boolean =>
-    ['Pending', 'Realizing', 'Trying', 'Realized', 'Failed', 'RolledBack'].includes(phase);
-  if (!isCounted(before) || !isCounted(now)) return false;
-  if (before.observedGeneration !== now.observedGeneration) return false;
-  if (before.desiredNodesRealized !== now.desiredNodesRealized) return false;
-  const isLess = now.currentNodesRealized < before.currentNodesRealized;
-  const isBad = ({ phase }: PolicyStatus): boolean => phase === 'Failed' || phase === 'RolledBack';
-  const isQuieter = isBad(before) && !isBad(now) && now.phase !== 'Realized';
-  return isLess || isQuieter;
+function keyOf({ apiGroup, name }: { readonly apiGroup: ApiGroup; readonly name: string }): string {
+  return `${apiGroup}/${name}`;
 }
 
 /** Formats a problem as `validate` does, without the policy's own name. */

@@ -1,11 +1,14 @@
+import type { ApiGroup } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { ROLLOUT_ANNOTATION, type RolloutStatus } from '../../apis/rollout.ts';
 import type { RawObject } from '../watch/cluster/raw-object.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../watch/cluster/reflector.ts';
-import { NODEWALL } from '../watch/cluster/resources.ts';
+import { ANTREA, NODEWALL, type Resource } from '../watch/cluster/resources.ts';
+import type { WrittenStatus } from './antrea-status.ts';
 
-/** A ClusterNetworkPolicy of nodewall.io as it is in the API, valid or not. */
-export interface PolicyVersion {
+/** A ClusterNetworkPolicy as it is in the API, valid or not. */
+export interface PolicyVersion<S = PolicyStatus> {
+  readonly apiGroup: ApiGroup;
   readonly name: string;
   readonly uid: string;
   readonly generation: number;
@@ -15,10 +18,10 @@ export interface PolicyVersion {
    */
   readonly since: number;
   /** Null if none was written yet; without `rollout` and `lastDefinitions`. */
-  readonly status: PolicyStatus | null;
+  readonly status: S | null;
 }
 
-/** With what its rollout depends on. */
+/** A policy of nodewall.io with what its rollout depends on. */
 export interface WatchedPolicy extends PolicyVersion {
   /** `status.rollout`; null: there is none. */
   readonly rollout: RolloutStatus | null;
@@ -39,11 +42,9 @@ export function policyVersions(
   options: Options,
   changed: (before: WatchedPolicy | null, now: WatchedPolicy | null) => void,
 ): Reflector {
-  const resource = NODEWALL.find(({ kind }) => kind === 'ClusterNetworkPolicy');
-  if (resource === undefined) throw new Error('ClusterNetworkPolicy is not among the resources');
   return reflector<WatchedPolicy>({
     ...options,
-    resource,
+    resource: policiesOf(NODEWALL),
     narrow: (object, before) => toPolicyVersion(object, before),
     changed(changes) {
       for (const { before, now } of changes) changed(before, now);
@@ -51,27 +52,60 @@ export function policyVersions(
   });
 }
 
-function toPolicyVersion({ key, raw, version }: RawObject, before: PolicyVersion | null): WatchedPolicy {
-  const { uid, generation, annotations } = raw.metadata as {
-    uid?: unknown;
-    generation?: unknown;
-    annotations?: Readonly<Record<string, string>>;
+/** The same of policies of crd.antrea.io, which have no rollout. */
+export function antreaPolicyVersions(
+  options: Pick<ReflectorOptions<PolicyVersion<WrittenStatus>>, 'get' | 'times' | 'random' | 'notice'>,
+  changed: (before: PolicyVersion<WrittenStatus> | null, now: PolicyVersion<WrittenStatus> | null) => void,
+): Reflector {
+  return reflector<PolicyVersion<WrittenStatus>>({
+    ...options,
+    resource: policiesOf(ANTREA),
+    narrow({ key, raw, version }, before) {
+      const { phase } = (raw.status ?? {}) as Partial<WrittenStatus>;
+      return {
+        ...identityOf('crd.antrea.io', { key, raw, version }, before),
+        status: phase === undefined ? null : (raw.status as WrittenStatus),
+      };
+    },
+    changed(changes) {
+      for (const { before, now } of changes) changed(before, now);
+    },
+  });
+}
+
+function policiesOf(resources: readonly Resource[]): Resource {
+  const resource = resources.find(({ kind }) => kind === 'ClusterNetworkPolicy');
+  if (resource === undefined) throw new Error('ClusterNetworkPolicy is not among the resources');
+  return resource;
+}
+
+function identityOf(
+  apiGroup: ApiGroup,
+  { key, raw, version }: RawObject,
+  before: PolicyVersion<unknown> | null,
+): Omit<PolicyVersion, 'status'> {
+  const { uid, generation } = raw.metadata as { uid?: unknown; generation?: unknown };
+  const now = {
+    apiGroup,
+    name: key,
+    uid: typeof uid === 'string' ? uid : '',
+    generation: typeof generation === 'number' ? generation : 0,
   };
+  const isSame = before?.uid === now.uid && before.generation === now.generation;
+  return { ...now, since: isSame ? before.since : version };
+}
+
+function toPolicyVersion(object: RawObject, before: PolicyVersion | null): WatchedPolicy {
+  const { raw, version } = object;
+  const { annotations } = raw.metadata as { annotations?: Readonly<Record<string, string>> };
   // DefinitionKeeper writes lastDefinitions.
   const {
     rollout = null,
     lastDefinitions: _,
     ...status
   } = (raw.status ?? {}) as Partial<PolicyStatus> & { rollout?: RolloutStatus; lastDefinitions?: unknown };
-  const now = {
-    name: key,
-    uid: typeof uid === 'string' ? uid : '',
-    generation: typeof generation === 'number' ? generation : 0,
-  };
-  const isSame = before?.uid === now.uid && before.generation === now.generation;
   return {
-    ...now,
-    since: isSame ? before.since : version,
+    ...identityOf('nodewall.io', object, before),
     status: status.phase === undefined ? null : (status as PolicyStatus),
     rollout,
     command: annotations?.[ROLLOUT_ANNOTATION] ?? null,

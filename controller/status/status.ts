@@ -11,6 +11,7 @@ import {
 } from '../../apis/policy-status.ts';
 import type { RolloutDecision } from '../../apis/rollout.ts';
 import type { GateValue } from '../../apis/stream.ts';
+import type { WrittenStatus } from './antrea-status.ts';
 
 /** The facts from which a policy's status is computed. */
 export interface PolicyFacts {
@@ -62,7 +63,11 @@ export const NO_PROGRESS: Progress = {
  * Computes a status. `before` is the current status: unchanged conditions keep their times. The
  * same facts give an equal status at any time.
  */
-export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: Date): PolicyStatus {
+export function statusOf(
+  facts: PolicyFacts,
+  before: Pick<WrittenStatus, 'conditions'> | null,
+  now: Date,
+): PolicyStatus {
   const { generation, problems, enforcedGeneration, enforcedSpec, enabled, progress } = facts;
   const isInvalid = problems.length > 0;
   const phase = phaseOf(facts);
@@ -98,6 +103,20 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
       ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
     ],
   };
+}
+
+/** Whether fewer nodes enforce the same version, or its failures are no longer reported. */
+export function isTakenBack(before: WrittenStatus, now: WrittenStatus): boolean {
+  // Counts of different versions, or of none, are not comparable.
+  const isCounted = ({ phase }: WrittenStatus): boolean =>
+    ['Pending', 'Realizing', 'Trying', 'Realized', 'Failed', 'RolledBack'].includes(phase);
+  if (!isCounted(before) || !isCounted(now)) return false;
+  if (before.observedGeneration !== now.observedGeneration) return false;
+  if (before.desiredNodesRealized !== now.desiredNodesRealized) return false;
+  const isLess = now.currentNodesRealized < before.currentNodesRealized;
+  const isBad = ({ phase }: WrittenStatus): boolean => phase === 'Failed' || phase === 'RolledBack';
+  const isQuieter = isBad(before) && !isBad(now) && now.phase !== 'Realized';
+  return isLess || isQuieter;
 }
 
 /**

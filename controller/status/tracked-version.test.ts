@@ -63,6 +63,18 @@ describe('a tracked version', () => {
     assert.equal(isAt({ epoch: 'other', number: 99, position: [] }, A, known), false, 'not comparable');
   });
 
+  it('is, of crd.antrea.io, in revisions of other controllers by the watch of those policies', () => {
+    const known = { ...first, policy: 'crd.antrea.io/p', version: 20 };
+    const seen = (own: number, antrea: number): Revision => ({
+      ...{ epoch: 'other', number: 99 },
+      position: WATCHED.map(({ name }) => {
+        if (name === 'clusternetworkpolicies.crd.antrea.io') return antrea;
+        return name === 'clusternetworkpolicies.nodewall.io' ? own : 0;
+      }),
+    });
+    assert.deepEqual([isAt(seen(99, 19), A, known), isAt(seen(0, 20), A, known)], [false, true]);
+  });
+
   it('begins anew with other rules, not with equal ones', () => {
     const same = track(first, policy([...RULES], ['a']), at(8));
     assert.deepEqual([same.since, same.later.size], [5, 0]);

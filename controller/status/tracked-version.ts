@@ -4,9 +4,11 @@ import { WATCHED } from '../watch/cluster/resources.ts';
 import type { ReportedNode } from './reported-node.ts';
 
 /** Indexes in the position of a revision. */
-const [NODES, POLICIES] = ['nodes', 'clusternetworkpolicies.nodewall.io'].map((name) =>
-  WATCHED.findIndex((resource) => resource.name === name),
-) as [number, number];
+const [NODES, POLICIES, ANTREA_POLICIES] = [
+  'nodes',
+  'clusternetworkpolicies.nodewall.io',
+  'clusternetworkpolicies.crd.antrea.io',
+].map((name) => WATCHED.findIndex((resource) => resource.name === name)) as [number, number, number];
 
 /** Where a change is: in the messages of this hub, and in the events about Nodes and policies. */
 export interface Place {
@@ -69,17 +71,18 @@ export function trackVersion(
 export function hasVersion(
   enforced: Revision | null,
   node: ReportedNode,
-  { since, later, version, decided }: TrackedVersion,
+  { policy, since, later, version, decided }: TrackedVersion,
   epoch: string,
 ): boolean {
   if (enforced === null) return false;
   const { number, position } = enforced;
   const isOwn = enforced.epoch === epoch;
-  if (isOwn ? number < since : (position[POLICIES] ?? -1) < version) return false;
+  const reached = position[policy.startsWith('crd.antrea.io/') ? ANTREA_POLICIES : POLICIES] ?? -1;
+  if (isOwn ? number < since : reached < version) return false;
   const place = later.get(node);
-  if (place === undefined) return isOwn || (position[POLICIES] ?? -1) >= decided;
+  if (place === undefined) return isOwn || reached >= decided;
   if (isOwn) return number >= place.number;
-  return (position[NODES] ?? -1) >= place.nodes && (position[POLICIES] ?? -1) >= place.policies;
+  return (position[NODES] ?? -1) >= place.nodes && reached >= place.policies;
 }
 
 /** Whether a node went back to an older state: its agent restarted, or enforces nothing. */

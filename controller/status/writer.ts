@@ -3,7 +3,8 @@ import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
-import { NODEWALL_POLICIES } from './policy-path.ts';
+import type { AntreaStatus } from './antrea-status.ts';
+import { ANTREA_POLICIES, NODEWALL_POLICIES } from './policy-path.ts';
 import { type QueuedStatus, StatusQueue } from './status-queue.ts';
 
 export interface WriterEvents {
@@ -147,6 +148,11 @@ export const POLICY_TARGET: StatusTarget<PolicyStatus> = {
   toPatch(status) {
     return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
   },
+};
+
+export const ANTREA_TARGET: StatusTarget<AntreaStatus> = {
+  path: (name) => `${ANTREA_POLICIES}/${encodeURIComponent(name)}`,
+  toPatch: (status) => status,
 };
 
 /**

@@ -1,5 +1,6 @@
 import type { Definition, LastDefinition } from '../../apis/last-definition.ts';
 import type {
+  ApiGroup,
   ClusterGroup,
   ClusterNetworkPolicy,
   ClusterObjects,
@@ -22,6 +23,8 @@ export interface LoadProblem extends Problem {
   readonly unreadable?: true;
   /** As that of an ObjectProblem. */
   readonly isMissing?: true;
+  /** Of the object, where it is not nodewall.io; known in a cluster alone. */
+  readonly apiGroup?: ApiGroup;
 }
 
 /** An object that is valid, and not in force before one that it names is created. */

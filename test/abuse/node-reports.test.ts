@@ -12,7 +12,7 @@ import type { KubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { FailureEvents } from '../../controller/status/failure-events.ts';
 import { StatusKeeper } from '../../controller/status/keeper.ts';
-import { POLICY_TARGET, statusWriter } from '../../controller/status/writer.ts';
+import { ANTREA_TARGET, POLICY_TARGET, statusWriter } from '../../controller/status/writer.ts';
 import { type FakeClock, fakeClock } from '../fake/fake-clock.ts';
 
 /** 2,000 by `npm run test:long`. Either way they cannot all be written during an attack. */
@@ -64,7 +64,8 @@ describe('reports of a stolen node token', function () {
     const status = Object.fromEntries(fields) as unknown as PolicyStatus;
     if (name === 'p7') written.push({ at: clock.now(), status });
     const generation = policies[Number(name.slice(1))]?.generation ?? 1;
-    keeper.version(null, { name, uid: `uid-${name.slice(1)}`, generation, since: 0, status });
+    const uid = `uid-${name.slice(1)}`;
+    keeper.version(null, { apiGroup: 'nodewall.io', name, uid, generation, since: 0, status });
     return undefined as never;
   };
 
@@ -100,6 +101,7 @@ describe('reports of a stolen node token', function () {
     const all = Object.assign(clock, { date });
     keeper = new StatusKeeper({
       writer: statusWriter(request, clock, { written() {}, failed }, POLICY_TARGET),
+      antreaWriter: statusWriter(request, clock, { written() {}, failed }, ANTREA_TARGET),
       events: new FailureEvents({ request, clock: all, identity: 'c', failed }),
       clock: all,
     });
@@ -109,7 +111,7 @@ describe('reports of a stolen node token', function () {
     events = [];
     written = [];
     for (const { name, uid, generation } of policies)
-      keeper.version(null, { name, uid, generation, since: 0, status: null });
+      keeper.version(null, { apiGroup: 'nodewall.io', name, uid, generation, since: 0, status: null });
     publish();
     for (const { name } of nodes) report(name);
     await pass(WHOLE + 70);

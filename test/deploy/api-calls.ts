@@ -73,6 +73,21 @@ export const API_CALLS: readonly ApiCall[] = [
       from: 'controller/status/writer.ts',
     },
   ),
+  ...calls(['patch'], ['clusternetworkpolicies/status'], {
+    group: 'crd.antrea.io',
+    from: 'controller/status/writer.ts',
+  }),
+  ...calls(['get'], ['antreacontrollerinfos'], {
+    group: 'crd.antrea.io',
+    name: 'antrea-controller',
+    from: 'controller/status/antrea-controller.ts',
+  }),
+  ...calls(['get'], ['deployments'], {
+    group: 'apps',
+    namespace: 'kube-system',
+    name: 'antrea-controller',
+    from: 'controller/status/antrea-controller.ts',
+  }),
   ...calls(['create', 'patch'], ['events'], {
     group: 'events.k8s.io',
     namespace: 'default',

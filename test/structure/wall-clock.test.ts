@@ -63,6 +63,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/run/agent-service.ts': 'expiry: of tokens; a time that is shown: of a report',
   'controller/run/controller-console.ts': 'times that are shown: the steps of a day',
   'controller/run/controller-parts.ts': 'a time that is shown: in what a controller says of itself',
+  'controller/status/antrea-controller.ts': "expiry: of heartbeats of Antrea's controller",
   'controller/status/definition-keeper.ts': 'which of several records of an object is the newest',
   'controller/status/egress/hold-times.ts': 'expiry: of released addresses, over leaders',
   'controller/status/egress/keeper.ts': 'a time that is shown: of a condition',

@@ -209,6 +209,11 @@ function withInherited(versions: LastValidVersions, documents: readonly Document
   return new Map([...entries, ...versions]);
 }
 
+/** Of a problem in a document of this name. */
+function groupOf(file: string): Pick<LoadProblem, 'apiGroup'> {
+  return /^[a-z]+\.crd\.antrea\.io\//.test(file) ? { apiGroup: 'crd.antrea.io' } : {};
+}
+
 /** Removes file and line, because an object from the API has neither. */
 function toSettled(
   { objects, problems, waiting }: Assembled,
@@ -217,7 +222,7 @@ function toSettled(
 ): Settled {
   const { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks } = objects;
   const now = problems
-    .map((problem): LoadProblem => ({ ...problem, file: '', line: 0 }))
+    .map((problem): LoadProblem => ({ ...problem, ...groupOf(problem.file), file: '', line: 0 }))
     .sort(compareProblems);
   const isSame = JSON.stringify(now) === JSON.stringify(before.problems);
   const lists = { policies, guardrails, groups, tiers, egressGateways, egressPolicies, insideNetworks };

@@ -1,0 +1,115 @@
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { orNull } from '../kubeapi/kube-error.ts';
+
+export interface AntreaControllerOptions {
+  readonly request: KubeApi;
+  readonly clock: WallClock;
+  readonly log: Log;
+  /** Whether there are policies of crd.antrea.io. */
+  readonly isNeeded: () => boolean;
+  /** Called when it changes whether nodewall writes the statuses of these policies. */
+  readonly changed: (isAbsent: boolean) => void;
+}
+
+/** Between two looks (milliseconds). */
+const LOOK = 15_000;
+/** How long a heartbeat counts (milliseconds): Antrea's controller writes one a minute. */
+const BEATS = 180_000;
+const API = '/apis/crd.antrea.io/v1beta1';
+const DEPLOYMENT = '/apis/apps/v1/namespaces/kube-system/deployments/antrea-controller';
+const INFO = `${API}/antreacontrollerinfos/antrea-controller`;
+
+interface ResourceList {
+  readonly resources?: readonly { readonly name: string }[];
+}
+interface Deployment {
+  readonly spec?: { readonly replicas?: number };
+}
+/** Antrea's AntreaControllerInfo, in place of a Lease. */
+interface ControllerInfo {
+  readonly controllerConditions?: readonly { readonly lastHeartbeatTime?: string }[];
+}
+
+/**
+ * Finds out, while this process leads, whether a controller of Antrea runs: that one writes the
+ * statuses of its policies. While it is not known, it counts as running.
+ */
+export class AntreaController {
+  readonly #options: AntreaControllerOptions;
+  #isAbsent = false;
+  /** The end of the present leadership; null: this process does not lead. */
+  #led: AbortController | null = null;
+  #failure: string | null = null;
+
+  constructor(options: AntreaControllerOptions) {
+    this.#options = options;
+  }
+
+  lead(leads: boolean): void {
+    if (leads === (this.#led !== null)) return;
+    this.#led?.abort();
+    this.#led = null;
+    this.#set(false);
+    this.#led = leads ? new AbortController() : null;
+    if (this.#led !== null) void this.#look(this.#led.signal);
+  }
+
+  async #look(ended: AbortSignal): Promise<void> {
+    const isAbsent = this.#options.isNeeded() && (await this.#findAbsent());
+    if (ended.aborted) return;
+    this.#set(isAbsent);
+    this.#options.clock.after(LOOK, () => {
+      if (!ended.aborted) void this.#look(ended);
+    });
+  }
+
+  #set(isAbsent: boolean): void {
+    if (isAbsent === this.#isAbsent) return;
+    this.#isAbsent = isAbsent;
+    if (this.#led !== null)
+      this.#options.log.info(isAbsent ? 'no controller of Antrea runs' : 'a controller of Antrea runs', {
+        stage: 'status',
+        writesItsStatuses: isAbsent,
+      });
+    this.#options.changed(isAbsent);
+  }
+
+  /** Whether no controller of Antrea runs, and the policies have a status that can be written. */
+  async #findAbsent(): Promise<boolean> {
+    try {
+      const { resources = [] } = (await this.#get<ResourceList>(API)) ?? {};
+      const names = new Set(resources.map(({ name }) => name));
+      if (!names.has('clusternetworkpolicies/status')) return false;
+      const deployment = await this.#get<Deployment>(DEPLOYMENT);
+      const info = names.has('antreacontrollerinfos') ? await this.#get<ControllerInfo>(INFO) : null;
+      this.#failure = null;
+      return (deployment === null || deployment.spec?.replicas === 0) && !this.#isBeating(info);
+    } catch (error) {
+      this.#say(messageOf(error));
+      return false;
+    }
+  }
+
+  #get<T>(path: string): Promise<T | null> {
+    return orNull(this.#options.request<T>({ method: 'GET', path }));
+  }
+
+  #isBeating(info: ControllerInfo | null): boolean {
+    const beats = info?.controllerConditions?.map(({ lastHeartbeatTime = '' }) => lastHeartbeatTime) ?? [];
+    // One that is no time counts.
+    return beats.some((beat) => !(this.#options.clock.date().getTime() - Date.parse(beat) >= BEATS));
+  }
+
+  /** Each failure once. */
+  #say(error: string): void {
+    if (error === this.#failure) return;
+    this.#failure = error;
+    this.#options.log.warn(
+      "cannot find out whether Antrea's controller runs; the statuses of policies of crd.antrea.io are not written meanwhile",
+      { stage: 'status', error },
+    );
+  }
+}
