@@ -39,6 +39,7 @@ function entry(
     original: tuple(src, dst, 40_000, port),
     reply: tuple(dst, src, port, 40_000),
     mark: 0,
+    labels: new Uint8Array(0),
     identity: [],
     ...changes,
   };

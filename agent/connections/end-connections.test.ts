@@ -20,6 +20,7 @@ const entry = (port: number, protocol = 6): ConntrackEntry => ({
   original: tuple(port, 80),
   reply: tuple(80, port),
   mark: 0,
+  labels: new Uint8Array(0),
   identity: [],
 });
 

@@ -24,6 +24,7 @@ function connection(port: number, changes: Partial<ConntrackEntry> = {}): Conntr
     status: 14,
     tcpState: ESTABLISHED,
     mark: 0,
+    labels: new Uint8Array(0),
     identity: [],
     ...ends,
     ...changes,

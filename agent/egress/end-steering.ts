@@ -1,7 +1,7 @@
 import type { Kernel } from '../apply/netlink/kernel.ts';
 import { plainRule } from '../render/plain.ts';
 import { forgetAll } from './forget-connections.ts';
-import { MARK_CT, STEER } from './render/frame.ts';
+import { LABEL, MARK_CT, STEER } from './render/frame.ts';
 import { MARK_MASK } from './render/marks.ts';
 
 /**
@@ -13,10 +13,12 @@ import { MARK_MASK } from './render/marks.ts';
 export async function endSteering(kernel: Pick<Kernel, 'chains' | 'transact'>): Promise<void> {
   const { chains } = await kernel.chains([STEER]);
   if (chains.every(({ rules }) => rules.length === 0)) return;
-  const rule = plainRule({ kind: 'drop' }, MARK_CT(MARK_MASK, 0, true));
   await kernel.transact([
     { kind: 'flushChain', name: STEER },
-    { kind: 'addRule', chain: STEER, rule, source: null },
+    ...[MARK_CT(MARK_MASK, 0, true), LABEL(false)].map(
+      (match) =>
+        ({ kind: 'addRule', chain: STEER, rule: plainRule({ kind: 'drop' }, match), source: null }) as const,
+    ),
   ]);
   await forgetAll();
 }

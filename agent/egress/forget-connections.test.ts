@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import type { ConntrackEntry, MarkFilter, NftError } from 'nftables-napi';
+import { packLabels } from '../../lib/net/machine-order.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { forgettingConnections } from './forget-connections.ts';
+import { forgetAll, forgettingConnections } from './forget-connections.ts';
 import type { EndedConnections } from './lingering.ts';
-import { slotMark } from './render/marks.ts';
+import { labelsOf, slotMark } from './render/marks.ts';
 
 const settled = (): Promise<void> => new Promise(setImmediate);
 const ended = (some: Partial<EndedConnections>): EndedConnections => ({
@@ -88,5 +89,29 @@ describe('forgettingConnections', () => {
     clock.pass(1_000);
     await settled();
     assert.deepEqual([[...table], logged.length, clock.waiting()], [[gone], 1, []]);
+  });
+});
+
+describe('forgetAll', () => {
+  const NO_LABELS = new Uint8Array(0);
+  const connection = (mark: number, labels: Uint8Array = NO_LABELS): ConntrackEntry =>
+    ({ family: 4, mark, labels }) as ConntrackEntry;
+
+  it('deletes what has a mark, or lost it to others, until a pass finds none', async () => {
+    const [marked, late] = [connection(slotMark(1)), connection(slotMark(1))];
+    const [lost, other] = [connection(1, packLabels(labelsOf(slotMark(1)))), connection(1)];
+    const passes = [[marked, lost, other], [late, other], [other], [late]];
+    const deleted: ConntrackEntry[] = [];
+    await forgetAll(() => ({
+      async *entries() {
+        yield passes.shift() ?? [];
+      },
+      async delete(entries) {
+        deleted.push(...entries);
+        return entries.map(() => null);
+      },
+      close: async () => {},
+    }));
+    assert.deepEqual(deleted, [marked, lost, late]);
   });
 });

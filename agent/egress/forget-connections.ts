@@ -7,7 +7,7 @@ import type { Retried } from '../../lib/process/retried.ts';
 import type { ClientWaker } from './client-waker.ts';
 import { deleteWhere } from './delete-where.ts';
 import { type EndedConnections, mergeEnded } from './lingering.ts';
-import { GATEWAY, MARK_MASK } from './render/marks.ts';
+import { GATEWAY, hasWay, MARK_MASK } from './render/marks.ts';
 import { type Connections, retriedDeletion } from './retried-deletion.ts';
 
 interface ForgettingParts {
@@ -36,15 +36,26 @@ export function forgettingConnections(parts: ForgettingParts): Retried<EndedConn
   });
 }
 
+/** At most so many passes: others may write marks that look like ours all the time. */
+const PASSES = 10;
+
 /**
  * Deletes what the kernel knows of all connections that were steered: they are bound to an address,
  * and would go on with it. Their next packets are those of new connections. One that the kernel
- * does not delete is left.
+ * does not delete is left. A pass misses a connection whose first packet is on its way yet, so the
+ * last one is one that finds none.
  */
-export async function forgetAll(): Promise<void> {
-  const conntrack = new Conntrack();
+export async function forgetAll(open: () => Connections = () => new Conntrack()): Promise<void> {
+  const conntrack = open();
   try {
-    await deleteWhere(conntrack, ({ mark }) => (mark & MARK_MASK) !== 0);
+    for (let pass = 0, found = 1; found > 0 && pass < PASSES; pass++) {
+      found = 0;
+      await deleteWhere(conntrack, ({ mark, labels }) => {
+        const isMeant = (mark & MARK_MASK) !== 0 || hasWay(labels);
+        if (isMeant) found++;
+        return isMeant;
+      });
+    }
   } finally {
     await conntrack.close();
   }

@@ -23,7 +23,8 @@ function entry(dst: string, mark: number, changes: Partial<ConntrackEntry> = {})
     ...{ icmpType: null, icmpCode: null },
   });
   const ends = { original: tuple(POD, dst), reply: tuple(dst, POD) };
-  return { family: 4, protocol: 6, status: 14, tcpState: 3, mark, identity: [], ...ends, ...changes };
+  const known = { protocol: 6, status: 14, tcpState: 3, mark, labels: new Uint8Array(0), identity: [] };
+  return { family: 4, ...known, ...ends, ...changes };
 }
 
 /**

@@ -140,6 +140,7 @@ function anonymousBytes(match: Match): number {
     case 'ctDirection':
     case 'ctNoSnat':
     case 'mark':
+    case 'ctLabel':
     case 'notInSet':
     case 'pastDeadline':
     case 'noRouteBack':

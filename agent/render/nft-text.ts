@@ -167,6 +167,8 @@ function matchText(match: Match): string {
       return 'ct status ! snat';
     case 'mark':
       return markMatchText(match);
+    case 'ctLabel':
+      return `ct label ${match.negated ? '! ' : ''}${match.bits.join(',')}`;
     case 'loopback':
       return `${match.field} "lo"`;
     case 'interfaceGroup':
@@ -283,6 +285,8 @@ function statementText(statement: Statement): string {
       return 'notrack';
     case 'setMark':
       return setMarkText(statement);
+    case 'setLabel':
+      return `ct label set ${statement.bits.join(' | ')}`;
     case 'maxSegment':
       return `tcp option maxseg size set ${statement.size}`;
     case 'reject':

@@ -89,6 +89,8 @@ export type Match =
       readonly value: number;
       readonly negated: boolean;
     }
+  /** ct label 5,7 (ct label ! 5,7): the connection has one of these labels, or none of them. */
+  | { readonly match: 'ctLabel'; readonly bits: readonly number[]; readonly negated: boolean }
   /** iif "lo" or oif "lo" */
   | { readonly match: 'loopback'; readonly field: 'iif' | 'oif' }
   /** The interface's group is one of these, or none of these if negated. */
@@ -249,6 +251,11 @@ export type Statement =
       readonly value: number;
     }
   /**
+   * ct label set 5 | 7: the connection gets these labels, and keeps those that it has; evaluation
+   * continues.
+   */
+  | { readonly kind: 'setLabel'; readonly bits: readonly number[] }
+  /**
    * tcp option maxseg size set SIZE, or the one for the route's MTU (rt mtu); it is never raised.
    * Only TCP packets match; evaluation continues.
    */
@@ -322,6 +329,7 @@ export function targets(statement: Statement): readonly string[] {
     case 'snat':
     case 'notrack':
     case 'setMark':
+    case 'setLabel':
     case 'maxSegment':
     case 'portMap':
     case 'addressMap':

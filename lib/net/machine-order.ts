@@ -13,3 +13,10 @@ export function unpackMachine32(packed: Uint8Array): number {
   const [value = 0] = new Uint32Array(Uint8Array.from(packed.subarray(0, 4)).buffer);
   return value;
 }
+
+/** Labels of a connection, 128 bits, as nft writes them: one number in the machine's byte order. */
+export function packLabels(bits: readonly number[]): Uint8Array {
+  const packed = new Uint8Array(16);
+  for (const bit of bits) packed[bit >> 3] = (packed[bit >> 3] ?? 0) | (1 << (bit & 7));
+  return packMachine16(1)[0] === 1 ? packed : packed.reverse();
+}

@@ -23,6 +23,14 @@ for (const [type, host] of [['udp4', '${SERVER.v4}'], ['udp6', '${SERVER.v6}']])
   }
 console.log('sends');`;
 
+const TAKES_MARKS = `table inet marks {
+  chain postrouting {
+    type filter hook postrouting priority 350
+    ct mark set 1
+  }
+}
+`;
+
 kernelSuite('the end of egress gateways', () => {
   let lab: EgressLab;
   let agents: EgressAgents;
@@ -116,10 +124,17 @@ kernelSuite('the end of egress gateways', () => {
     await lab.server.run(['nft', '-f', '-'], {
       stdin: `table inet raw {\n chain prerouting {\n type filter hook prerouting priority -300;\n ${rules.join('\n')}\n }\n}\n`,
     });
+    const { namespace } = lab.node('plain');
     for (const [title, remove, restore] of REMOVALS) {
       for (let i = 0; i < 3; i++) {
-        await sending('plain-0', remove);
-        assert.equal(await raw('plain-0'), 0, title);
+        // Before one of them, another program takes the marks of all connections away.
+        const takesMarks = i === 1;
+        await sending('plain-0', async () => {
+          if (takesMarks) await namespace.run(['nft', '-f', '-'], { stdin: TAKES_MARKS });
+          await remove();
+        });
+        assert.equal(await raw('plain-0'), 0, `${title}, ${takesMarks ? 'without marks' : 'with marks'}`);
+        if (takesMarks) await namespace.run(['nft', 'delete', 'table', 'inet', 'marks']);
         await restore();
         await untilSteered();
       }

@@ -117,9 +117,10 @@ function sentAs({ packet }: Path): Pick<Packet, 'src' | 'dst'> {
 
 function stateOf(path: Path | undefined): Partial<Packet> {
   if (path === undefined) return {};
-  const { ctMark, binding, established } = nextOf(path, path.packet);
+  const { ctMark, ctLabels = [], binding, established } = nextOf(path, path.packet);
   return {
     established,
+    ctLabels,
     ...(ctMark === undefined ? {} : { ctMark }),
     ...(binding === undefined ? {} : { binding }),
   };

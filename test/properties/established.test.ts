@@ -139,6 +139,7 @@ function toEntry(flow: Flow, { nodeAddresses }: NodeState) {
       destinationPort: hasPorts ? (srcPort ?? null) : null,
     },
     mark: 0,
+    labels: new Uint8Array(0),
     identity: [],
   };
   return { entry, own };

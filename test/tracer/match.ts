@@ -33,6 +33,10 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       const mark = markOf(match.of, packet);
       return mark !== null && ((mark & match.mask) >>> 0 === match.value) !== match.negated;
     }
+    case 'ctLabel': {
+      const labels = packet.ctLabels ?? [];
+      return packet.isUntracked !== true && match.bits.some((bit) => labels.includes(bit)) !== match.negated;
+    }
     case 'notInSet':
       return packet.family === match.family && !isInSet(match, packet, ruleset);
     case 'pastDeadline':

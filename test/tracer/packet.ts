@@ -44,6 +44,8 @@ export interface Packet {
   /** The marks of the packet and of its connection; absent: 0. */
   readonly mark?: number;
   readonly ctMark?: number;
+  /** Absent: none. */
+  readonly ctLabels?: readonly number[];
   /** Which way of its connection it goes; absent: original. */
   readonly ctDirection?: 'original' | 'reply';
   /** It has no conntrack entry. Of TCP, it does not ask for a connection then. */

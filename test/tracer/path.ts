@@ -50,12 +50,13 @@ export function pathTracer(ruleset: Ruleset, route: Route): (packet: Packet) => 
 
 /** The next packet of the same connection and direction. */
 export function nextOf({ packet }: Path, first: Packet): Packet {
-  const { ctMark, binding, isUntracked } = packet;
+  const { ctMark, ctLabels, binding, isUntracked } = packet;
   return {
     ...first,
     established: isUntracked !== true,
     isSyn: false,
     ...(ctMark === undefined ? {} : { ctMark }),
+    ...(ctLabels === undefined ? {} : { ctLabels }),
     ...(binding === undefined ? {} : { binding }),
   };
 }

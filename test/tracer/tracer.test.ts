@@ -474,6 +474,16 @@ const MATCHES: readonly {
     no: [{}, { ctMark: 0x80ffffff }, { ctMark: 0x40000000, isUntracked: true }],
   },
   {
+    match: { match: 'ctLabel', bits: [5, 112], negated: false },
+    yes: [{ ctLabels: [5] }, { ctLabels: [4, 112] }],
+    no: [{}, { ctLabels: [4] }, { ctLabels: [5], isUntracked: true }],
+  },
+  {
+    match: { match: 'ctLabel', bits: [5, 112], negated: true },
+    yes: [{}, { ctLabels: [4] }],
+    no: [{ ctLabels: [112] }, { isUntracked: true }],
+  },
+  {
     match: { match: 'notInSet', family: 4, field: 'saddr', set: 'some' },
     yes: [{}],
     no: [{ src: value('10.0.0.1') }, { src: value('172.16.9.9') }, { family: 6 }],
@@ -615,6 +625,7 @@ describe('tracer: matches', () => {
       ctDirection: true,
       ctNoSnat: true,
       mark: true,
+      ctLabel: true,
       notInSet: true,
       pastDeadline: true,
       noRouteBack: true,

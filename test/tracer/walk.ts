@@ -144,6 +144,9 @@ export class Walk {
       case 'setMark':
         this.#setMark(statement);
         return null;
+      case 'setLabel':
+        this.#setLabels(statement.bits);
+        return null;
       case 'maxSegment':
         if (this.packet.protocol === 6) this.packet = { ...this.packet, maxSegment: statement.size };
         return null;
@@ -190,6 +193,11 @@ export class Walk {
     if (before === null || markOf(to, this.packet) === null) return;
     const mark = ((before & mask) | value) >>> 0;
     this.packet = { ...this.packet, ...(to === 'meta' ? { mark } : { ctMark: mark }) };
+  }
+
+  #setLabels(bits: readonly number[]): void {
+    const { isUntracked, ctLabels = [] } = this.packet;
+    if (isUntracked !== true) this.packet = { ...this.packet, ctLabels: [...ctLabels, ...bits] };
   }
 
   /** Binds the connection: path.ts translates its packets. */

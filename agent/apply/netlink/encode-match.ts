@@ -1,4 +1,4 @@
-import { packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
 import { addAddress, addNotIn, addNotInSet, addPastDeadline } from './encode-address-match.ts';
@@ -40,6 +40,7 @@ const MATCHES: Encoders = {
   ctDirection: (encoding, { direction }) => addDirection(encoding, direction),
   ctNoSnat: (encoding) => addFlags(encoding, 'status', CT_SNAT, true),
   mark: addMark,
+  ctLabel: addLabel,
   notInSet: addNotInSet,
   pastDeadline: addPastDeadline,
   noRouteBack: (encoding) => addEqual(encoding, FIB_BACK, packMachine32(0)),
@@ -119,6 +120,15 @@ function addDirection(encoding: RuleEncoding, direction: MatchOf<'ctDirection'>[
 function addMark(encoding: RuleEncoding, { of, mask, value, negated }: MatchOf<'mark'>): void {
   addMaskedMark(encoding, of, mask);
   addCompare(encoding, packMachine32(value), negated);
+}
+
+function addLabel(encoding: RuleEncoding, { bits, negated }: MatchOf<'ctLabel'>): void {
+  const none = packLabels([]);
+  encoding.expressions.push(
+    { kind: 'ct', key: 'label', register: REGISTER },
+    { kind: 'bitwise', register: REGISTER, mask: packLabels(bits), xor: none },
+  );
+  addCompare(encoding, none, !negated);
 }
 
 function addSyn(encoding: RuleEncoding): void {

@@ -1,6 +1,6 @@
 import type { Expression } from 'nftables-napi';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
-import { packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { quote } from '../../render/nft-text.ts';
 import type { NftRule, Statement } from '../../render/ruleset.ts';
@@ -69,10 +69,7 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
       return;
     case 'jump':
     case 'goto':
-      encoding.expressions.push({
-        kind: 'verdict',
-        verdict: { kind: statement.kind, chain: statement.chain },
-      });
+      encoding.expressions.push({ kind: 'verdict', verdict: statement });
       return;
     case 'reject':
       addReject(encoding, statement.with);
@@ -97,6 +94,9 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
       return;
     case 'setMark':
       addSetMark(encoding, statement);
+      return;
+    case 'setLabel':
+      addSetLabel(encoding, statement);
       return;
     case 'maxSegment':
       addMaxSegment(encoding, statement.size);
@@ -162,6 +162,13 @@ function addSetMark(encoding: RuleEncoding, { to, from, mask, value }: Of<'setMa
     encoding.expressions.push({ kind: 'immediate', register: REGISTER, value: packMachine32(value) });
   } else addMaskedMark(encoding, from, (mask & ~value) >>> 0, value);
   encoding.expressions.push({ kind: to, key: 'mark', register: REGISTER, set: true });
+}
+
+function addSetLabel(encoding: RuleEncoding, { bits }: Of<'setLabel'>): void {
+  encoding.expressions.push(
+    { kind: 'immediate', register: REGISTER, value: packLabels(bits) },
+    { kind: 'ct', key: 'label', register: REGISTER, set: true },
+  );
 }
 
 function addMaxSegment(encoding: RuleEncoding, size: Of<'maxSegment'>['size']): void {

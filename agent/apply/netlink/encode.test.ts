@@ -116,6 +116,10 @@ const MATCHES: readonly Match[] = [
       { match: 'mark', of, mask: 0xff000000, value: 0x87000000, negated },
     ]),
   ),
+  ...[true, false].flatMap((negated): Match[] => [
+    { match: 'ctLabel', bits: [5], negated },
+    { match: 'ctLabel', bits: [0, 63, 64, 127], negated },
+  ]),
   ...(['saddr', 'daddr'] as const).flatMap((field): Match[] => [
     { match: 'notInSet', family: 4, field, set: 'hash4' },
     { match: 'notInSet', family: 6, field, set: 'interval6' },
@@ -291,6 +295,8 @@ const STATEMENTS: readonly Statement[] = [
       ).map(([mask, value]): Statement => ({ kind: 'setMark', to, from, mask, value })),
     ),
   ),
+  { kind: 'setLabel', bits: [0] },
+  { kind: 'setLabel', bits: [7, 64, 126] },
   { kind: 'maxSegment', size: 'rt mtu' },
   { kind: 'maxSegment', size: 1360 },
   { kind: 'markMap', of: 'ct', mask: 0x7f000000, map: 'marks' },
@@ -561,13 +567,13 @@ inNamespace(import.meta.filename, () => {
 
     it('are the same for each kind of match', async () => {
       const tried = new Set(MATCHES.map(({ match }) => match));
-      assert.equal(tried.size, 32, 'a new kind of match: add it to MATCHES, and count it here');
+      assert.equal(tried.size, 33, 'a new kind of match: add it to MATCHES, and count it here');
       await assertSameBytes(whole(MATCHES.map((match) => rule({ kind: 'return' }, match))));
     });
 
     it('are the same for each kind of statement', async () => {
       const tried = new Set(STATEMENTS.map(({ kind }) => kind));
-      assert.equal(tried.size, 18, 'a new kind of statement: add it to STATEMENTS, and count it here');
+      assert.equal(tried.size, 19, 'a new kind of statement: add it to STATEMENTS, and count it here');
       await assertSameBytes(whole(STATEMENTS.map((statement) => rule(statement))));
     });
 

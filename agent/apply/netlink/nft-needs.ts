@@ -96,10 +96,10 @@ add map ${TRIAL_TABLE} arrivals { type ipv4_addr . ether_addr : verdict; element
 ${rule('ip saddr . ether saddr vmap @arrivals')}`,
   },
   {
-    what: 'connection tracking (notrack, ct mark)',
+    what: 'connection tracking (notrack, ct mark, ct label)',
     module: 'nft_ct',
     option: 'CONFIG_NFT_CT',
-    text: `${rule('notrack')}${rule('ct mark & 0x7f000000 0x07000000 accept')}${rule('ct mark set ct mark & 0x87ffffff | 0x07000000')}`,
+    text: `${rule('notrack')}${rule('ct mark & 0x7f000000 0x07000000 accept')}${rule('ct mark set ct mark & 0x87ffffff | 0x07000000')}${rule('ct label set 5')}`,
   },
   {
     what: 'fib … oif missing',

@@ -28,7 +28,7 @@ function event(src: string, changes: Partial<ConntrackEvent> = {}): ConntrackEve
   });
   const entry: ConntrackEntry = {
     family: 4,
-    ...{ protocol: 6, status: 14, mark: takeMark(1), tcpState: 3, identity: [] },
+    ...{ protocol: 6, status: 14, mark: takeMark(1), tcpState: 3, labels: new Uint8Array(0), identity: [] },
     original: tuple(src, SERVER, 40_000, 443),
     reply: tuple(SERVER, EIP, 443, 50_000),
   };

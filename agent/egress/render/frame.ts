@@ -4,7 +4,7 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, MatchOf, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
-import { ENDED, GATEWAY, MARK_MASK, NUMBER_MASK, OTHER_BITS, SENT } from './marks.ts';
+import { ENDED, GATEWAY, HAS_WAY, MARK_MASK, NUMBER_MASK, OTHER_BITS, SENT } from './marks.ts';
 import { CLAIMS, claims, echoes, inSet, NAME, nodes, OWN_PORTS, TUNNEL_PORT } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
@@ -21,6 +21,8 @@ const IS_TAKEN = (of: typeof MARK_CT): Match => of(GATEWAY, GATEWAY);
 
 const goto = (chain: string): Statement => ({ kind: 'goto', chain });
 const RESTORE: Statement = { kind: 'markMap', of: 'ct', mask: MARK_MASK, map: NAME.restore };
+/** Whether it has a way, whatever its mark says by now. */
+export const LABEL = (negated: boolean): Match => ({ match: 'ctLabel', bits: HAS_WAY, negated });
 const ACCEPT: Statement = { kind: 'accept' };
 const RETURN: Statement = { kind: 'return' };
 
@@ -63,7 +65,9 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
       ...(judges
         ? [
             // Begun before the policies were, or left alone by them.
-            plainRule(ACCEPT, fromPods, { match: 'ctEstablished' }),
+            plainRule(ACCEPT, fromPods, { match: 'ctEstablished' }, LABEL(true)),
+            // Somebody else has taken the mark away.
+            plainRule(goto(NAME.gone), fromPods, LABEL(false)),
             plainRule({ kind: 'jump', chain: NAME.choose }, fromPods),
           ]
         : []),
@@ -137,7 +141,7 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
     base('egress-guard', { hook: 'forward', priority: -150 }, [
       plainRule({ kind: 'jump', chain: NAME.foreign }, TUNNEL_PORT),
       // All other traffic.
-      plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0)),
+      plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0), LABEL(true)),
       plainRule(goto(NAME.enter), toTunnel),
       // Routed: answers to pods have the mark again, for others that save it.
       plainRule(RESTORE, fromTunnel, REPLY, ...HAS_SLOT(MARK_CT)),
@@ -151,6 +155,7 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
       // At the gateway, an answer without its route. Forwarded by another way, it would be a new
       // connection at the pod's node, on which the pod answers with its own address.
       dropRule('no-route', null, REPLY, IS_TAKEN(MARK_CT), notToPods),
+      dropRule('no-route', 'somebody else has changed its mark', LABEL(false), notToPods),
     ]),
     // Of a pod, whose CNI would give it this Node's address: the other end would believe it.
     plainChain(

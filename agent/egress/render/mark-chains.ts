@@ -4,7 +4,7 @@ import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
 import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { dropRule } from './drops.ts';
 import { seal, translation } from './gateway.ts';
-import { MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
+import { labelsOf, labelsOfOthers, MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
 import { NAME } from './tunnel-rules.ts';
 
@@ -34,10 +34,14 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
     .map(({ number, take }) => plainChain(slotChain(number), [plainRule(to(takeChain(take)))]));
   const restored = (entry: string): string => `${entry}-mark`;
   const chains = all.flatMap(({ entry, mark, isEnded }) => [
-    plainChain(entry, [setMark('ct', mark), plainRule(to(restored(entry)))]),
+    plainChain(entry, [
+      setMark('ct', mark),
+      plainRule({ kind: 'setLabel', bits: labelsOf(mark) }),
+      plainRule(to(restored(entry))),
+    ]),
     plainChain(
       restored(entry),
-      isEnded ? endedRules() : [setMark('meta', mark), plainRule({ kind: 'accept' })],
+      isEnded ? endedRules() : [isOthers(mark), setMark('meta', mark), plainRule({ kind: 'accept' })],
     ),
   ]);
   const map = (name: string, entries: readonly MapEntry[]): VerdictMap =>
@@ -55,6 +59,11 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
     chains: [...own, ...chains],
     maps: [map(NAME.restore, restore), map(NAME.translate, translate), map(NAME.sealed, sealed)],
   };
+}
+
+/** Another program has given the connection the mark of another one. */
+function isOthers(mark: number): NftRule {
+  return plainRule(to(NAME.gone), { match: 'ctLabel', bits: labelsOfOthers(mark), negated: false });
 }
 
 /**

@@ -1,3 +1,5 @@
+import { packLabels } from '../../../lib/net/machine-order.ts';
+
 /**
  * The bits of a packet's mark and of its connection's mark that egress gateways use. On a source
  * node they hold a slot's number, on a gateway GATEWAY and a take's number. Chosen beside the marks
@@ -6,10 +8,46 @@
 export const MARK_MASK = 0x7f000000;
 /** All other bits. */
 export const OTHER_BITS = 0x80ffffff;
+const SHIFT = 24;
+
 /** The connection is translated by this node. */
 export const GATEWAY = 0x40000000;
 /** A slot's or a take's number. */
 export const NUMBER_MASK = 0x3f000000;
+
+/**
+ * Labels of connections (bits 112 to 126 of 128), which others' rules do not write by accident as
+ * they write marks. A connection that has a way has one label for each bit of its number and for
+ * GATEWAY, which says whether the bit is set: by this the guards see that its mark was changed.
+ */
+const [SET, CLEAR] = [112, 119];
+const LABELLED = 7;
+
+/** One of them is there if the connection has a way. */
+export const HAS_WAY: readonly number[] = [SET, CLEAR];
+
+/** Whether a connection with these labels, as the kernel keeps them, has a way. */
+export function hasWay(labels: Uint8Array): boolean {
+  return packLabels(HAS_WAY).some((byte, i) => (byte & (labels[i] ?? 0)) !== 0);
+}
+
+/** The labels of a connection with this mark. */
+export function labelsOf(mark: number): readonly number[] {
+  return labels(mark, [CLEAR, SET]);
+}
+
+/** A connection with one of these had another mark. */
+export function labelsOfOthers(mark: number): readonly number[] {
+  return labels(mark, [SET, CLEAR]);
+}
+
+function labels(mark: number, first: readonly [ofClear: number, ofSet: number]): readonly number[] {
+  const bits = Array.from(
+    { length: LABELLED },
+    (_, bit) => bit + first[(mark >>> (SHIFT + bit)) & 1 ? 1 : 0],
+  );
+  return bits.sort((a, b) => a - b);
+}
 
 /**
  * The connection was ended (`nodewall egress reset`): no take has the number 0, so that its next
@@ -23,8 +61,6 @@ export const ENDED = GATEWAY;
  * without CAP_NET_ADMIN or CAP_NET_RAW nobody can give a packet a mark.
  */
 export const SENT = GATEWAY;
-
-const SHIFT = 24;
 
 export function slotMark(slot: number): number {
   return slot << SHIFT;

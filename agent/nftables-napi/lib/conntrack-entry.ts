@@ -27,6 +27,8 @@ export interface ConntrackEntry {
   readonly status: number;
   /** The connection's mark (ct mark). */
   readonly mark: number;
+  /** The connection's labels (ct label), 16 bytes; empty: it has no room for any. */
+  readonly labels: Uint8Array;
   /** TCP_CONNTRACK_* of linux/netfilter/nf_conntrack_tcp.h; null for other protocols. */
   readonly tcpState: number | null;
   /** As the first packet had it. */
@@ -67,6 +69,7 @@ export const CTA = {
   id: 12,
   zone: 18,
   markMask: 21,
+  labels: 22,
 } as const;
 const IDENTITY: ReadonlySet<number> = new Set([CTA.original, CTA.id, CTA.zone]);
 /** enum ctattr_tuple. */
@@ -110,7 +113,7 @@ export function toConntrackEntry(message: NetlinkMessage): ConntrackEntry | null
 export function readEntry({ view, start, end }: NetlinkMessage): ConntrackEntry | null {
   if (end - start < GENERIC_HEADER) return null;
   const family = view.getUint8(start) === FAMILIES[4] ? 4 : 6;
-  const found: Found = { original: null, reply: null, status: 0, mark: 0, tcpState: null };
+  const found: Found = { original: null, reply: null, status: 0, mark: 0, labels: NOTHING, tcpState: null };
   const identity: Uint8Array[] = [];
   eachAttribute(view, start + GENERIC_HEADER, end, (attribute, from, to, at) => {
     if (IDENTITY.has(attribute)) identity.push(bytesOf(view, at, to));
@@ -118,16 +121,17 @@ export function readEntry({ view, start, end }: NetlinkMessage): ConntrackEntry 
     else if (attribute === CTA.reply) found.reply = toTuple(view, from, to);
     else if (attribute === CTA.status && to - from === 4) found.status = view.getUint32(from);
     else if (attribute === CTA.mark && to - from === 4) found.mark = view.getUint32(from);
+    else if (attribute === CTA.labels) found.labels = bytesOf(view, from, to);
     else if (attribute === CTA.protocolInfo) found.tcpState = tcpStateOf(view, from, to);
   });
-  const { original, reply, status, mark, tcpState } = found;
+  const { original, reply, status, mark, labels, tcpState } = found;
   if (original === null || reply === null) return null;
   const { protocol, ...first } = original;
   const { protocol: _, ...answer } = reply;
   const width = family === 4 ? 4 : 16;
   const ends = [first.source, first.destination, answer.source, answer.destination];
   if (ends.some(({ length }) => length !== width)) return null;
-  return { family, protocol, status, mark, tcpState, original: first, reply: answer, identity };
+  return { family, protocol, status, mark, labels, tcpState, original: first, reply: answer, identity };
 }
 
 type Draft = { -readonly [Field in keyof ConntrackTuple]: ConntrackTuple[Field] } & { protocol: number };
@@ -137,6 +141,7 @@ interface Found {
   reply: Draft | null;
   status: number;
   mark: number;
+  labels: Uint8Array;
   tcpState: number | null;
 }
 

@@ -114,6 +114,7 @@ export const ctKeys = {
   protocol: 10,
   protoSource: 11,
   protoDestination: 12,
+  label: 13,
   zone: 17,
   sourceIp: 19,
   destinationIp: 20,

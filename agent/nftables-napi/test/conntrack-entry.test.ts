@@ -33,6 +33,9 @@ describe('tracked connections', () => {
     assert.equal(text(udp.original.source), 'fd000000000000000000000000000001');
     const [marked] = entries(bytes(UDP6.replace('0800080000000000', '080008002d000000')));
     assert.deepEqual([udp.mark, marked?.mark], [0, 0x2d000000]);
+    const labels = `${'00'.repeat(15)}40`;
+    const [labelled] = entries(bytes(`0c010000${UDP6.slice(8)}14001600${labels}`));
+    assert.deepEqual([udp.labels.length, text(labelled?.labels ?? udp.labels)], [0, labels]);
   });
 
   it('are deleted by tuple, zone and id', () => {

@@ -111,6 +111,13 @@ const pairs: [text: string, expressions: Expression[]][] = [
     ],
   ],
   [
+    'ct label set 0 | 9',
+    [
+      { kind: 'immediate', register: 1, value: Uint8Array.of(1, 2, ...Array<number>(14).fill(0)) },
+      { kind: 'ct', key: 'label', register: 1, set: true },
+    ],
+  ],
+  [
     'ct mark set jhash ip saddr mod 5 seed 0x7',
     [
       ...isIPv4,

@@ -79,6 +79,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'ctDirection':
     case 'ctNoSnat':
     case 'mark':
+    case 'ctLabel':
     case 'notInSet':
     case 'noRouteBack':
     case 'fromSocket':

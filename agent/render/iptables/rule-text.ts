@@ -139,6 +139,7 @@ export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto'
     case 'snat':
     case 'notrack':
     case 'setMark':
+    case 'setLabel':
     case 'maxSegment':
     case 'markMap':
     case 'addressMacMap':
