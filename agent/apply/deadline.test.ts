@@ -20,6 +20,7 @@ describe('the deadline of rules that are tried', () => {
           world.end = clock.now() + milliseconds;
           return isThere;
         },
+        isThere: async () => world.end !== null,
       },
       passed: () => world.passed++,
     });

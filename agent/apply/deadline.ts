@@ -10,6 +10,8 @@ export interface DeadlineKernel {
    * all of its elements were still there. Throws if the sets are not there, or cannot be changed.
    */
   move(milliseconds: number): Promise<boolean>;
+  /** Whether the sets are there, in any run: rules with a deadline are in force, or were. */
+  isThere(): Promise<boolean>;
 }
 
 interface DeadlineParts {
@@ -52,6 +54,12 @@ export class DeadlineKeeper {
   /** Milliseconds of the deadline in the kernel; null: it has none. */
   get milliseconds(): number | null {
     return this.#milliseconds;
+  }
+
+  /** Before the first change: whether an earlier run ended while rules with a deadline were in force. */
+  async isLeft(): Promise<boolean> {
+    // Where the kernel cannot be asked, it may be so.
+    return await this.#parts.kernel.isThere().catch(() => true);
   }
 
   /** Monotonic milliseconds: to be asked before a change is made that has a deadline. */

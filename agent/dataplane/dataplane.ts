@@ -64,7 +64,7 @@ export interface Running {
   /** For the next run; absent: as above. */
   readonly egressMemory?: (() => EgressMemory) | undefined;
   /** Of rules that are tried. */
-  readonly deadline: Pick<DeadlineKeeper, 'check' | 'close'>;
+  readonly deadline: Pick<DeadlineKeeper, 'check' | 'close' | 'isLeft'>;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
   /** Null: egress gateways are off. */

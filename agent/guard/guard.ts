@@ -40,14 +40,13 @@ export interface GuardParts {
   readonly memory: GuardMemory | null;
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: NodeState | null;
+  /** The run before ended while it tried rules. */
+  readonly wasTried: boolean;
   /** All probes of this agent, inward ones too. */
   readonly probes: () => readonly Probe[];
   /** Null: no probe is made from outside. */
   readonly inward: InwardProbes | null;
-  /**
-   * Compares the kernel with the rules in force, and repairs it; `lost` is called first if a third
-   * party changed them.
-   */
+  /** Compares the kernel with the rules in force, and repairs it; calls `lost` before. */
   readonly verify: () => Promise<void>;
   /**
    * Whether the deadline of the rules that are tried has not passed until now, since they are in
@@ -111,7 +110,7 @@ export class Guard {
   #isInterrupted: boolean;
 
   constructor(parts: GuardParts) {
-    const { config, memory, confirmed, clock } = parts;
+    const { config, memory, confirmed, clock, wasTried } = parts;
     this.#parts = parts;
     this.#times = timesOf(config.guard);
     this.#state = {
@@ -125,7 +124,7 @@ export class Guard {
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
     this.#submitted = confirmed;
-    this.#isInterrupted = (memory?.trial ?? null) !== null;
+    this.#isInterrupted = wasTried;
     this.#before = new RoundBefore(parts);
     this.#judgement = new Judgement({
       ...parts,
@@ -183,11 +182,10 @@ export class Guard {
     this.#judgement.begin();
   }
 
-  /**
-   * The kernel's rules were changed by a third party, and are about to be repaired; or packets were
-   * accepted past the deadline, so that probes prove nothing.
-   */
+  /** A third party changed the rules, or packets were accepted past the deadline. */
   lost(): void {
+    // Also before it is known that the change is tried.
+    this.#isInterrupted ||= this.#sent?.deadline !== undefined;
     this.#isUrgent = true;
     this.#happened({ kind: 'lost' });
     this.#isUrgent = false;
@@ -315,7 +313,10 @@ export class Guard {
     const { inward } = this.#parts;
     const passed = [...verdict.passed, ...(inward?.passing() ?? [])];
     this.#happened({ kind: 'applied', state, ...verdict, passed, unmade: inward?.unmade() ?? [] });
-    if (!verdict.isTried && verdict.changes.length > 0) this.#parts.events.changed(this.report());
+    if (verdict.isTried || verdict.changes.length === 0) return;
+    // What was interrupted is confirmed, or wanted no more.
+    if (state === this.#submitted && this.#state.interrupted === null) this.#isInterrupted = false;
+    this.#parts.events.changed(this.report());
   }
 
   #happened(event: OwnEvent): void {

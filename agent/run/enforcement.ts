@@ -165,6 +165,7 @@ function proofs({ enforcer, deadline }: Pick<Running, 'enforcer' | 'deadline'>) 
       await enforcer.idle();
     },
     isInTime: () => deadline.check(),
+    wasTried: () => deadline.isLeft(),
   };
 }
 

@@ -41,6 +41,8 @@ interface GuardedParts {
   readonly submit: (state: NodeState) => void;
   readonly verify: () => Promise<void>;
   readonly isInTime: () => Promise<boolean>;
+  /** Whether the kernel has rules of an earlier run that it tried, or might have. */
+  readonly wasTried: () => Promise<boolean>;
   readonly whole: (state: NodeState) => NodeState;
   /** The state must survive. */
   readonly confirmed: (state: NodeState) => void;
@@ -76,13 +78,15 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
           milliseconds: longestAttempt(config.guard),
         });
   const [memory, confirmed] = [await readGuardMemory(file), await saved.readState()];
+  // An agent that was killed at once had no time to remember what it tried.
+  const wasTried = (memory?.trial ?? null) !== null || (await parts.wasTried());
   if (memory === null && confirmed === null) {
     // From now on the kernel may have rules that are not confirmed.
     file.save(NO_MEMORY);
     await file.flush();
   }
   return new Guard({
-    ...{ node, config, log, clock, file, submit, verify, isInTime, whole, memory, confirmed },
+    ...{ node, config, log, clock, file, submit, verify, isInTime, whole, memory, confirmed, wasTried },
     controlPlane: hooks.failsafe,
     probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],
     inward,

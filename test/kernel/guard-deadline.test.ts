@@ -3,6 +3,8 @@
  * these rules close what is needed for that, the kernel opens that much by itself.
  */
 import assert from 'node:assert/strict';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
@@ -70,10 +72,10 @@ class Bed {
     });
   }
 
-  start(): Promise<void> {
+  start(guard: object = {}): Promise<void> {
     const options = ['--token-file', this.#plane.tokenFile, '--ca-file', this.#plane.caFile];
     const probes = [{ name: 'backup', tcp: `${this.addresses[4]}:${PORT}` }];
-    return this.guarded.follow(this.#plane.url, options, { probes });
+    return this.guarded.follow(this.#plane.url, options, { probes, ...guard });
   }
 
   publish(options: PolicyOptions): void {
@@ -237,6 +239,20 @@ forEachDataplane(
         const error = await found[i];
         if (error !== undefined) throw error;
       });
+
+    it('is found by an agent that starts, if the one before could not remember what it tried', async function () {
+      this.timeout(400_000);
+      await Promise.all(found);
+      const { guarded } = bed(2);
+      await bed(2).tries(closed);
+      await guarded.end();
+      await rm(join(guarded.node.stateDir, 'guard.json'));
+      await bed(2).start({ confirm: 'Manual' });
+      await guarded.says(TRIED);
+      const { stderr } = await guarded.node.asked('confirm');
+      assert.match(stderr, /not confirmed: the change was interrupted/);
+      assert.match((await guarded.node.asked('confirm')).stdout, /Confirmed: nodewall.io\/cut/);
+    });
   },
   EITHER_IPTABLES,
 );

@@ -14,9 +14,12 @@ export function ipsetDeadlineOf(ruleset: Pick<IptablesRuleset, 'sets'>): number 
   return first?.timeout === undefined ? null : first.timeout * 1000;
 }
 
+/** As toSetName has the names of DEADLINE_SETS. */
+const DEADLINE_NAMES = 'nodewall-trial-deadline-';
+
 /** @param inForce the ruleset that has the deadline */
 export function ipsetDeadline(
-  ipset: Pick<Ipset, 'save' | 'restore'>,
+  ipset: Pick<Ipset, 'names' | 'save' | 'restore'>,
   inForce: () => IptablesRuleset | null,
 ): DeadlineKernel {
   return {
@@ -38,5 +41,6 @@ export function ipsetDeadline(
       await ipset.restore(renewals, { exist: true });
       return isThere;
     },
+    isThere: async () => (await ipset.names()).some((name) => name.startsWith(DEADLINE_NAMES)),
   };
 }

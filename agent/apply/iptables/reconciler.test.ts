@@ -204,6 +204,7 @@ describe('the reconciler of iptables', () => {
       assert.equal(reconciler.inForce(), ruleset);
       assert.deepEqual(await reconciler.verify(), [], 'half of a change is no drift');
       assert.equal(await deadline.move(30_000), true);
+      assert.equal(await deadline.isThere(), true);
     }
     // What only rules of before named goes, but for those that stay in force.
     const more = addressSet('nodewall-more-4', 4, []);
@@ -228,6 +229,7 @@ describe('the reconciler of iptables', () => {
     assert.match(await tools.save(6), /trial-deadline/);
     await reconciler.apply(RULESET);
     assert.deepEqual([...(await tools.ipset.names())].sort(), [...RULESET.sets.keys()].sort());
+    assert.equal(await deadline.isThere(), false);
   });
 
   it('holds one family that needs no change after a restart, once the failure of the other lasts', async () => {

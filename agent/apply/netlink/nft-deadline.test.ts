@@ -27,9 +27,11 @@ describe('the deadline in nftables', () => {
     const render = renderer(DEFAULT_CONFIG);
     await reconciler.apply(render(plain));
     await assert.rejects(deadline.move(SECONDS), { code: 'ENOENT' });
+    assert.equal(await deadline.isThere(), false);
     const desired = render(tried);
     assert.equal(deadlineOf(desired), SECONDS);
     const { transaction } = await reconciler.apply(desired);
+    assert.equal(await deadline.isThere(), true);
     const { prepare } = transaction;
     const added = prepare.flatMap((one) => (one.kind === 'addElements' ? one : []));
     assert.deepEqual(

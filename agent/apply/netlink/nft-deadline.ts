@@ -7,7 +7,7 @@ import type { Kernel } from './kernel.ts';
 
 /** @param committed a transaction that changed nothing but these elements */
 export function nftDeadline(
-  kernel: Pick<Kernel, 'transact'>,
+  kernel: Pick<Kernel, 'transact' | 'elements'>,
   committed: (generation: Readonly<Generation>) => void,
 ): DeadlineKernel {
   /** False: an element, or its set, is not there; then nothing was changed. */
@@ -30,6 +30,7 @@ export function nftDeadline(
       }
       return false;
     },
+    isThere: async () => (await kernel.elements(DEADLINE_SETS[4])) !== null,
   };
 }
 

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { NodeState } from '../../apis/compiled.ts';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
+import { Guard } from './guard.ts';
+import { guardFile, NO_MEMORY } from './guard-file.ts';
+
+const QUIET = { log() {}, info() {}, warn() {}, error() {} } as unknown as Log;
+const BEFORE = nodeState(closing('p', 22));
+const INTERRUPTED = /^Error: not confirmed: the change was interrupted/;
+
+describe('a confirmation by hand', () => {
+  let folder: string;
+  let clock: FakeClock;
+  let guard: Guard;
+  let sent: NodeState | null;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'nodewall-guard-'));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+  afterEach(() => guard.close());
+
+  /** An agent starts, with these rules confirmed last. */
+  function start(wasTried: boolean): void {
+    clock = fakeClock();
+    sent = null;
+    guard = new Guard({
+      node: 'node-0',
+      config: { ...DEFAULT_CONFIG, guard: { ...DEFAULT_CONFIG.guard, confirm: 'Manual' } },
+      clock: { ...clock, date: () => new Date(clock.now()) },
+      log: QUIET,
+      file: guardFile(folder, QUIET),
+      ...{ memory: NO_MEMORY, confirmed: BEFORE, wasTried, inward: null },
+      probes: () => [],
+      verify: async () => {},
+      isInTime: async () => true,
+      controlPlane: () => [],
+      submit(state) {
+        sent = state;
+      },
+      whole: (state) => state,
+      events: { save() {}, changed() {}, rolledBack() {} },
+    });
+  }
+
+  /** What was submitted is in force, until nothing more is. */
+  async function settle(): Promise<void> {
+    for (let i = 0; i < 20; i++) {
+      const state = sent;
+      sent = null;
+      if (state !== null) {
+        const plain = guard.withoutDeadline(state);
+        guard.enforced(plain, plain, null);
+      }
+      clock.pass(1);
+      await guard.idle();
+      await nextTurn();
+    }
+  }
+
+  /** A change is in force, and it is not known yet that it is tried. */
+  async function change(...ports: readonly number[]): Promise<void> {
+    guard.submit(ports.length === 0 ? nodeState() : nodeState(closing('p', ...ports)));
+    while (sent === null) await nextTurn();
+    const plain = guard.withoutDeadline(sent);
+    sent = null;
+    guard.enforced(plain, plain, null);
+  }
+
+  it('is refused once where the run before had put the change in force, and was killed at once', async () => {
+    start(true);
+    // An agent of a cluster wants the confirmed state until its controller answers.
+    guard.submit(BEFORE);
+    await settle();
+    guard.submit(nodeState(closing('p', 22, 23)));
+    await settle();
+    await assert.rejects(guard.confirm(), INTERRUPTED);
+    assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
+  });
+
+  it('is refused once where the interruption came before it was known that the change is tried', async () => {
+    start(false);
+    guard.submit(BEFORE);
+    await settle();
+    await change(22, 23);
+    guard.lost();
+    await settle();
+    await assert.rejects(guard.confirm(), INTERRUPTED);
+    assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
+    // Not for long: the next change has nothing to do with it.
+    await change(22, 24);
+    await settle();
+    assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
+  });
+
+  it('is taken at once of a change that comes while an agent that starts makes its probes', async () => {
+    start(false);
+    guard.submit(nodeState(closing('p', 22, 23)));
+    await settle();
+    assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
+  });
+
+  it('is taken at once of a change after one that was interrupted, and denied nothing', async () => {
+    start(true);
+    guard.submit(BEFORE);
+    await settle();
+    await change();
+    await settle();
+    await change(22, 23);
+    await settle();
+    assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
+  });
+});
