@@ -362,7 +362,7 @@ export class ControllerParts {
       impact: (change, asker) => this.guardrails.change(change, asker),
       worlds: this.worlds,
       source: () => this.watches.source,
-      keep: (deletion) => this.statuses.definitions.keep(deletion),
+      keep: (deletion, milliseconds) => this.statuses.definitions.keep(deletion, milliseconds),
       paths: this.credentials.paths,
       now: this.#process.clock.now,
     });

@@ -127,6 +127,15 @@ describe('the last definitions in statuses', () => {
     );
   });
 
+  it('are waited for no longer than the API server waits for the answer', async () => {
+    answer = ({ signal }) =>
+      new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+    assert.match(
+      (await keeper.keep(DELETION, 20)) ?? '',
+      /^its definition is not yet in the statuses of all 1/,
+    );
+  });
+
   it('are written by several tries where one has no time for all', async () => {
     const users = Array.from({ length: 100 }, (_, i) => ({
       ...USER,

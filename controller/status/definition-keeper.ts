@@ -101,9 +101,13 @@ export class DefinitionKeeper {
 
   /**
    * Writes the definitions that a deletion takes away into the statuses of those that use them.
-   * Resolves with the reason why the object must not be deleted; null: all statuses have them.
+   * Resolves within so many milliseconds with the reason why the object must not be deleted; null:
+   * all statuses have them.
    */
-  async keep({ objects, users, uid: deletion }: Deletion): Promise<string | null> {
+  async keep(
+    { objects, users, uid: deletion }: Deletion,
+    milliseconds = LONGEST_WRITING,
+  ): Promise<string | null> {
     const { clock } = this.#options;
     const antrea = users.filter(({ apiGroup }) => apiGroup !== 'nodewall.io');
     if (antrea.length > 0)
@@ -130,28 +134,31 @@ export class DefinitionKeeper {
     const long = due.filter(({ length }) => length > LONGEST_DEFINITIONS);
     if (long.length > 0)
       return `${IN_USE} ${named(long.map(({ user }) => user))}, whose status has no room for its definition (${long[0]?.length} of ${LONGEST_DEFINITIONS} characters); ${FIRST}`;
-    return await this.#writeAll(due, users.length);
+    return await this.#writeAll(due, users.length, Math.min(milliseconds, LONGEST_WRITING));
   }
 
   /** @param all how many use the object, with those that have its definition already */
   async #writeAll(
     due: readonly { user: DeletionUser; patch: DefinitionPatch }[],
     all: number,
+    milliseconds: number,
   ): Promise<string | null> {
     const { request, clock } = this.#options;
-    const end = clock.now() + LONGEST_WRITING;
+    const end = clock.now() + milliseconds;
+    // One for all: an answer that comes later is of no use.
+    const signal = AbortSignal.timeout(milliseconds);
     const left = [...due];
     let failure: string | null = null;
+    const notYet = `its definition is not yet in the statuses of all ${all} that use it; try again`;
     const writer = async (): Promise<void> => {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const { user, patch } = next;
         if (failure !== null || clock.now() > end) {
-          failure ??= `its definition is not yet in the statuses of all ${all} that use it; try again`;
+          failure ??= notYet;
           return;
         }
         const body = { metadata: { uid: user.uid }, status: DEFINITION_TARGET.toPatch(patch) };
         try {
-          const signal = AbortSignal.timeout(LONGEST_WRITING);
           const path = `${pathOf(user)}/status`;
           const answer = await request<FieldMap>({ method: 'PATCH', path, body, signal });
           // An API server drops fields that its CustomResourceDefinition does not have.
@@ -159,7 +166,8 @@ export class DefinitionKeeper {
           if (Object.keys(patch).some((key) => stored[key] !== patch[key])) failure ??= OLD_DEFINITIONS;
         } catch (error) {
           // Deleted meanwhile, or another of the same name, which then came after the deletion.
-          if (!isOfAnother(error))
+          if (signal.aborted) failure ??= notYet;
+          else if (!isOfAnother(error))
             failure ??= `its definition can't be stored in the status of ${named([user])}: ${String((error as Error).message)}; try again`;
         }
       }

@@ -249,6 +249,10 @@ describe('admit', () => {
       ['also', 0, 'nodes'],
     ]);
     assert.equal(remove(user, world).rejection, null);
+    // An edit just before has not arrived here; the API server has it.
+    const edited = raw('ClusterGroup', 'nodes', { nodeSelector: { matchLabels: { edited: 'yes' } } });
+    const [last] = remove(edited, world).deletion?.objects ?? [];
+    assert.deepEqual(last?.kind === 'ClusterGroup' && last.spec, edited.spec);
     // Nothing in force needs the child of a group that nothing uses: that waits, and says so.
     const unused = remove(nodes, worldOf([nodes, parent]));
     assert.equal(unused.rejection, null);

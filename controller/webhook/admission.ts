@@ -16,7 +16,7 @@ import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { overLimit } from '../../apis/schema/limits.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
-import { validateObject } from '../../apis/validate/object.ts';
+import { type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { untilThen } from '../../apis/validate/unknown.ts';
@@ -90,12 +90,7 @@ export function admit(
     return step === 'use' ? rightWhileOff(raw, request, egress) : { ...ALLOWED, warnings: [GATE_OFF] };
   const tooLong = overLong(raw);
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
-  const { object: valid, problems } = validateObject(raw, {
-    failsafe: world.failsafe.ingress,
-    believesAnyServer: world.believesAnyServer,
-    interfaceGroups: world.interfaceGroups,
-    ...(world.egress === undefined ? {} : { egress: true, egressConfig: world.egress }),
-  });
+  const { object: valid, problems } = validateObject(raw, optionsOf(world));
   const errors = problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0 || valid === null) return refuse(linesOf(raw, errors), false);
   if (step === 'use') return egress.right(valid, request, world);
@@ -128,6 +123,16 @@ export function admit(
   if (missing.length > 0) return waitingAdmission(problems, missing);
   const warnings = [...problems.map(toWarning), ...warningsOf(valid, world)];
   return { ...ALLOWED, warnings, change: { kind: valid.kind, identity, next: valid } };
+}
+
+function optionsOf({
+  failsafe,
+  believesAnyServer,
+  interfaceGroups,
+  egress,
+}: AdmissionWorld): ValidateOptions {
+  const options = { failsafe: failsafe.ingress, believesAnyServer, interfaceGroups };
+  return egress === undefined ? options : { ...options, egress: true, egressConfig: egress };
 }
 
 /**
@@ -271,7 +276,9 @@ function admitDeletion(
   if (world.objects === null) return refuse([`${kind}/${name}: ${NOT_READ}`], true, 'ServiceUnavailable');
   const { others } = effectsOf(identity, null, world);
   const uid = String(asFields(raw.metadata)?.uid ?? '');
-  const deletion = deletionOf({ identity, kind, name, uid }, world.objects, others);
+  const { object } = validateObject(raw, optionsOf(world));
+  const latest = object?.kind === 'Tier' || object?.kind === 'ClusterGroup' ? object : null;
+  const deletion = deletionOf({ identity, kind, name, uid, latest }, world.objects, others);
   const lines = shown(others, MOST_OTHERS);
   if (deletion.users.length === 0)
     return { ...ALLOWED, warnings: lines, change: { ...change, kind }, ...(isDryRun ? {} : { deletion }) };

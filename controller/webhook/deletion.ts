@@ -9,6 +9,8 @@ import { namers, type Related, type RelatedProblem } from './dependants.ts';
 /** The object that is to be deleted. */
 export interface Deleted extends Pick<Deletion, 'kind' | 'name' | 'uid'> {
   readonly identity: string;
+  /** As the API server has it now, where it is valid: an edit just before may not be in `related`. */
+  readonly latest: Definition | null;
 }
 
 /**
@@ -18,7 +20,7 @@ export interface Deleted extends Pick<Deletion, 'kind' | 'name' | 'uid'> {
  * @param problems of other objects without it
  */
 export function deletionOf(
-  { identity, kind, name, uid }: Deleted,
+  { identity, kind, name, uid, latest }: Deleted,
   related: Related,
   problems: readonly RelatedProblem[],
 ): Deletion {
@@ -27,11 +29,11 @@ export function deletionOf(
   const own = all.find((one) => identityOf(one) === identity);
   if (own === undefined) return { kind, name, uid, objects: [], users: [] };
   const parents = new Set(problems.flatMap(({ object }) => (object.kind === 'ClusterGroup' ? [object] : [])));
-  const objects = [own, ...parents];
+  const indexed = [own, ...parents];
   const usesOf = usedBy(related, identity, parents);
   const users = new Map<string, { readonly user: Namer; readonly uses: Set<number> }>();
   for (const user of namers(related, identity)) {
-    const found = usesOf(user).map((object) => objects.indexOf(object));
+    const found = usesOf(user).map((object) => indexed.indexOf(object));
     if (found.length === 0) continue;
     const known = users.get(identityOf(user)) ?? { user, uses: new Set<number>() };
     users.set(identityOf(user), known);
@@ -41,7 +43,7 @@ export function deletionOf(
     [...related.policies, ...(related.guardrails ?? [])].map((one) => [identityOf(one), one]),
   );
   return {
-    ...{ kind, name, uid, objects },
+    ...{ kind, name, uid, objects: [latest ?? own, ...parents] },
     users: [...users].map(([key, { user, uses }]) => ({
       ...{ kind: user.kind, apiGroup: user.apiGroup, name: user.name, uid: user.uid },
       // An older version in a rollout is stored beside the present one.

@@ -4,7 +4,7 @@ import { createServer, type Server, request as send } from 'node:http';
 import { Agent, request as sendTls } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setImmediate as immediate } from 'node:timers/promises';
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
@@ -285,6 +285,18 @@ describe('webhookHandler', () => {
     kept.length = 0;
     assert.match((await answerTo(deletion())).status?.message ?? '', /does not know what uses it/);
     assert.deepEqual(kept, []);
+    // The world of now is being compiled, which takes long.
+    const slow = { keep: async () => null, fresh: () => new Promise<boolean>(() => {}) };
+    options = { ...options, deletions: slow };
+    assert.match((await answerTo(deletion())).status?.message ?? '', /does not know what uses it/);
+    let left = 0;
+    const keep = async (_: unknown, milliseconds: number) => {
+      left = milliseconds;
+      return null;
+    };
+    options = { ...options, deletions: { keep, fresh: () => sleep(1_000, true) } };
+    assert.equal((await answerTo(deletion())).allowed, true);
+    assert.ok(left > 0 && left <= 3_500, `${left} ms are left`);
     const { deletions: _, ...without } = options;
     options = without;
     assert.equal((await answerTo(deletion())).status?.message, 'Tier/t: is in use');

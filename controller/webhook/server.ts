@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readChunks } from '../../lib/process/body.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
@@ -24,8 +25,8 @@ export interface Deletions {
    * watch is broken.
    */
   fresh(): Promise<boolean>;
-  /** As DefinitionKeeper does. */
-  keep(deletion: Deletion): Promise<string | null>;
+  /** As DefinitionKeeper does, in so many milliseconds. */
+  keep(deletion: Deletion, milliseconds: number): Promise<string | null>;
 }
 
 export interface WebhookOptions {
@@ -72,6 +73,10 @@ const CONNECTIONS = { most: () => 256, mostOfSource: 64 };
 const MOST_HEAD = 8 << 10;
 /** Milliseconds; the webhook configurations allow 5 s in all. */
 const LONGEST_WAIT = 1000;
+/** Milliseconds until the world is that of all events so far: it may be compiled first. */
+const LONGEST_LOOK = 2000;
+/** Milliseconds in which an answer is sent: the API server gives one that is late no reason. */
+const LONGEST_ANSWER = 4500;
 const REQUEST_TIMEOUT = 5000;
 
 /**
@@ -142,6 +147,7 @@ async function answer(
   }
   if (Number(request.headers['content-length'] ?? 0) > MOST_BYTES) return refuseLong(response);
   const source = sourceOf(request.socket);
+  const until = performance.now() + LONGEST_ANSWER;
   // Closing the connection also ends a body that is still being sent.
   const reading = room.enter(source, () =>
     refuse(response, 503, 'too many requests', { connection: 'close' }),
@@ -157,7 +163,7 @@ async function answer(
     const admission = decided?.deletion == null ? decided : await decideDeletion(asked, options);
     if (response.headersSent) return;
     if (admission === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
-    const text = await finish(admission, source, options);
+    const text = await finish(admission, { source, until }, options);
     if (response.headersSent) return;
     response.writeHead(200, { 'content-type': 'application/json' }).end(text);
   } catch (error) {
@@ -169,13 +175,18 @@ async function answer(
 }
 
 /** The answer, once all that it holds for is asked and done. */
-async function finish(admission: BodyAdmission, source: string, options: WebhookOptions): Promise<string> {
+async function finish(
+  admission: BodyAdmission,
+  { source, until }: { readonly source: string; readonly until: number },
+  options: WebhookOptions,
+): Promise<string> {
   const { change, deletion } = admission;
   const text =
     change === null ? await withRight(admission, source, options) : await withImpact(change, source, options);
   if (deletion === null || deletion.users.length === 0) return text;
   const { request: uid, kind, name } = deletion;
-  const why = options.deletions === undefined ? 'is in use' : await options.deletions.keep(deletion);
+  const left = Math.max(0, until - performance.now());
+  const why = options.deletions === undefined ? 'is in use' : await options.deletions.keep(deletion, left);
   if (why === null) return text;
   return JSON.stringify(formatReview({ uid }, refuseChange([`${kind}/${name}: ${why}`], true, 'Conflict')));
 }
@@ -196,7 +207,7 @@ async function withImpact(
   let found = await evaluate();
   if (found?.broken != null && deletions !== undefined) {
     // The same command may have deleted the Guardrail just before.
-    await deletions.fresh();
+    await isFresh(deletions);
     const { guardrail } = found.broken;
     if (world().objects?.guardrails.every(({ name }) => name !== guardrail)) found = await evaluate();
   }
@@ -258,12 +269,17 @@ async function decideDeletion(
 ): Promise<BodyAdmission | null> {
   const until = performance.now() + LONGEST_WAIT;
   for (;;) {
-    const isFresh = deletions === undefined || (await deletions.fresh());
+    const isWhole = deletions === undefined || (await isFresh(deletions));
     const left = until - performance.now();
-    if (isFresh || left <= 0)
-      return await admit({ ...asked, world: isFresh ? world() : { ...world(), objects: null } });
+    if (isWhole || left <= 0)
+      return await admit({ ...asked, world: isWhole ? world() : { ...world(), objects: null } });
     await changed(Math.min(left, LONGEST_WAIT / 10));
   }
+}
+
+/** False also where that takes too long. */
+async function isFresh(deletions: Deletions): Promise<boolean> {
+  return await Promise.race([deletions.fresh(), sleep(LONGEST_LOOK, false, { ref: false })]);
 }
 
 function refuseLong(response: ServerResponse): void {
