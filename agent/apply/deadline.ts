@@ -56,7 +56,7 @@ export class DeadlineKeeper {
     return this.#milliseconds;
   }
 
-  /** Before the first change: whether an earlier run ended while rules with a deadline were in force. */
+  /** Before the first change: whether an earlier run ended while its rules had a deadline. */
   async isLeft(): Promise<boolean> {
     // Where the kernel cannot be asked, it may be so.
     return await this.#parts.kernel.isThere().catch(() => true);

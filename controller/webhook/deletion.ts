@@ -9,7 +9,7 @@ import { namers, type Related, type RelatedProblem } from './dependants.ts';
 /** The object that is to be deleted. */
 export interface Deleted extends Pick<Deletion, 'kind' | 'name' | 'uid'> {
   readonly identity: string;
-  /** As the API server has it now, where it is valid: an edit just before may not be in `related`. */
+  /** As the API server has it, where valid: `related` may lack an edit just before. */
   readonly latest: Definition | null;
 }
 
