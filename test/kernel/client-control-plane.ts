@@ -1,3 +1,4 @@
+import type { Family } from '../../lib/net/address.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../netns/relay.ts';
 import type { EnforcedNode } from './enforced-node.ts';
@@ -9,11 +10,13 @@ import { NODE_NAME } from './manifests.ts';
 export async function clientControlPlane(
   { topology }: EnforcedNode,
   port: number,
+  family: Family = 4,
 ): Promise<FakeControlPlane> {
   const [client] = topology.clients;
   const [address] = topology.plan.clientAddresses;
   if (client === undefined || address === undefined) throw new Error('the node has no client');
-  const plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port });
-  await relay(client, { host: address.v4, port }, { path: plane.socket });
+  const host = address[`v${family}`];
+  const plane = await fakeControlPlane(NODE_NAME, { host, port });
+  await relay(client, { host, port }, { path: plane.socket });
   return plane;
 }

@@ -1,11 +1,13 @@
 /**
  * Changes of a cluster under the default configuration, each interrupted once at a random moment:
  * those that cut the node off never survive, the others are confirmed in the end.
- * NODEWALL_INTERRUPTIONS is the number of each, NODEWALL_LANES that of nodes at a time.
+ * NODEWALL_INTERRUPTIONS is the number of each, of which the other dataplane and the other family
+ * have a part; NODEWALL_LANES that of nodes at a time.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { dataplaneSuite, NFTABLES } from './dataplane.ts';
+import type { Family } from '../../lib/net/address.ts';
+import { type Dataplane, dataplaneSuite, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
 import { CLOSED, type ClusterLane, CONTROLLER, clusterLane, DNS } from './guard-lanes.ts';
 import { PORT } from './guarded-node.ts';
 import { type PolicyOptions, tcp, udp } from './manifests.ts';
@@ -14,6 +16,13 @@ import { until } from './until.ts';
 const { NODEWALL_INTERRUPTIONS = '500', NODEWALL_LANES = '10' } = process.env;
 const EACH = Number(NODEWALL_INTERRUPTIONS);
 const LANES = Number(NODEWALL_LANES);
+/** By which family a node reaches all that it needs, with how many of each. */
+const VARIANTS: readonly (readonly [Dataplane, Family, number])[] = [
+  [NFTABLES, 4, EACH],
+  [NFTABLES, 6, Math.ceil(EACH / 5)],
+  [IPTABLES_NFT, 4, Math.ceil(EACH / 5)],
+  [IPTABLES_NFT, 6, Math.ceil(EACH / 5)],
+];
 /** A trial's time, which a busy machine may need (milliseconds). */
 const TRIAL = 240_000;
 
@@ -120,47 +129,48 @@ async function interruptedChange(lane: ClusterLane, trial: number): Promise<stri
   return kind;
 }
 
-dataplaneSuite('any change of a cluster, interrupted', NFTABLES, () => {
-  let lanes: readonly ClusterLane[];
-  before(async function () {
-    this.timeout(600_000);
-    const made: ClusterLane[] = [];
-    lanes = made;
-    // One after the other: namespaces are made by many programs.
-    for (let i = 0; i < LANES; i++) made.push(await clusterLane(NFTABLES));
-  });
-  after(async function () {
-    this.timeout(600_000);
-    await Promise.all(lanes.map((lane) => lane.close()));
-  });
+for (const [dataplane, family, each] of VARIANTS)
+  dataplaneSuite(`any change of a cluster by IPv${family}, interrupted`, dataplane, () => {
+    let lanes: readonly ClusterLane[];
+    before(async function () {
+      this.timeout(600_000);
+      const made: ClusterLane[] = [];
+      lanes = made;
+      // One after the other: namespaces are made by many programs.
+      for (let i = 0; i < LANES; i++) made.push(await clusterLane(dataplane, family));
+    });
+    after(async function () {
+      this.timeout(600_000);
+      await Promise.all(lanes.map((lane) => lane.close()));
+    });
 
-  it('never survives if it cuts the node off, and does in the end if it does not', async function () {
-    this.timeout((Math.ceil((2 * EACH) / LANES) + 2) * TRIAL);
-    const ended: string[] = [];
-    let next = 0;
-    const run = async (lane: ClusterLane): Promise<void> => {
-      lane.publish(closed(CLOSED));
-      await lane.start();
-      const isSaved = async () => (await lane.guarded.file('node-state.jsonl')).includes(String(CLOSED));
-      const detail = lane.guarded.agent.log;
-      await until('the first rules are confirmed', isSaved, { limit: TRIAL, detail });
-      try {
-        while (next < 2 * EACH) ended.push(await interruptedChange(lane, next++));
-      } finally {
-        // After a failure no lane begins another.
-        next = 2 * EACH;
-      }
-    };
-    const say = (): void => {
-      const kinds = [...Object.keys(CUTS), ...Object.keys(GOOD)];
-      const counts = kinds.map((kind) => `${kind} ${ended.filter((one) => one === kind).length}`);
-      process.stdout.write(`      ${ended.length} interruptions: ${counts.join(', ')}\n`);
-    };
-    const saying = setInterval(say, 60_000);
-    const all = await Promise.allSettled(lanes.map(run));
-    clearInterval(saying);
-    say();
-    for (const one of all) if (one.status === 'rejected') throw one.reason;
-    assert.equal(ended.length, 2 * EACH);
+    it('never survives if it cuts the node off, and does in the end if it does not', async function () {
+      this.timeout((Math.ceil((2 * each) / LANES) + 2) * TRIAL);
+      const ended: string[] = [];
+      let next = 0;
+      const run = async (lane: ClusterLane): Promise<void> => {
+        lane.publish(closed(CLOSED));
+        await lane.start();
+        const isSaved = async () => (await lane.guarded.file('node-state.jsonl')).includes(String(CLOSED));
+        const detail = lane.guarded.agent.log;
+        await until('the first rules are confirmed', isSaved, { limit: TRIAL, detail });
+        try {
+          while (next < 2 * each) ended.push(await interruptedChange(lane, next++));
+        } finally {
+          // After a failure no lane begins another.
+          next = 2 * each;
+        }
+      };
+      const say = (): void => {
+        const kinds = [...Object.keys(CUTS), ...Object.keys(GOOD)];
+        const counts = kinds.map((kind) => `${kind} ${ended.filter((one) => one === kind).length}`);
+        process.stdout.write(`      ${ended.length} interruptions: ${counts.join(', ')}\n`);
+      };
+      const saying = setInterval(say, 60_000);
+      const all = await Promise.allSettled(lanes.map(run));
+      clearInterval(saying);
+      say();
+      for (const one of all) if (one.status === 'rejected') throw one.reason;
+      assert.equal(ended.length, 2 * each);
+    });
   });
-});

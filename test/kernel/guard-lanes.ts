@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Family } from '../../lib/net/address.ts';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../netns/relay.ts';
 import { NODEWALL } from '../program.ts';
@@ -45,31 +46,34 @@ const API_SERVER = 6443;
 /** The node's address, for the probe to it. */
 const INWARD = 7_001;
 
-export async function clusterLane(dataplane: Dataplane): Promise<ClusterLane> {
+/** @param family by which the node reaches all that it needs, and is reached */
+export async function clusterLane(dataplane: Dataplane, family: Family): Promise<ClusterLane> {
   let marker = 30_000;
   const guarded = await GuardedNode.create(dataplane);
   const { topology } = guarded.node;
   const [client] = topology.clients;
   const [there] = topology.plan.clientAddresses;
   if (client === undefined || there === undefined) throw new Error('no client');
-  const plane = await clientControlPlane(guarded.node, CONTROLLER);
+  const host = there[`v${family}`];
+  const literal = family === 4 ? host : `[${host}]`;
+  const plane = await clientControlPlane(guarded.node, CONTROLLER, family);
   await listen(client, [DNS, API_SERVER]);
-  await peerProbes(guarded, plane, INWARD);
-  plane.endpoints([{ port: API_SERVER, addresses: [there.v4] }]);
+  await peerProbes(guarded, plane, INWARD, family);
+  plane.endpoints([{ port: API_SERVER, addresses: [host] }]);
   const guard = {
     probes: [
-      { name: 'backup', tcp: `${there.v4}:${PORT}` },
-      { name: 'inward', from: 'peer', tcp: `node:${INWARD}` },
+      { name: 'backup', tcp: `${literal}:${PORT}` },
+      { name: 'inward', from: 'peer', tcp: `node${family}:${INWARD}` },
     ],
   };
-  const names = { servers: [`${there.v4}:${DNS}`] };
+  const names = { servers: [`${literal}:${DNS}`] };
   const options = ['--token-file', plane.tokenFile, '--ca-file', plane.caFile];
   return {
     guarded,
     marker: () => ++marker,
     start: () => guarded.follow(plane.url, options, guard, names),
     publish: (one) => plane.publish(toState([node(topology.plan), policy('cut', one)], NODE_NAME)),
-    apiServerAnswers: () => connects(topology.node, there.v4, API_SERVER),
+    apiServerAnswers: () => connects(topology.node, host, API_SERVER),
     async withoutController(time) {
       await plane.stop();
       await sleep(time);
@@ -87,6 +91,7 @@ export async function peerProbes(
   { node: { topology } }: GuardedNode,
   plane: FakeControlPlane,
   port: number,
+  family: Family = 4,
 ): Promise<void> {
   const [client] = topology.clients;
   const [there] = topology.plan.clientAddresses;
@@ -94,10 +99,11 @@ export async function peerProbes(
   if (client === undefined || there === undefined || here === undefined) throw new Error('no client');
   await listen(topology.node, [port]);
   const path = `${plane.socket}.inward`;
-  await relay(client, { path }, { host: here.v4, port });
+  const [address, source] = [here[`v${family}`], there[`v${family}`]];
+  await relay(client, { path }, { host: address, port });
   plane.probes(async ({ probes, milliseconds }) => {
     const error = await echoed(path, milliseconds);
-    const made = { prober: 'peer', address: here.v4, source: there.v4, error };
+    const made = { prober: 'peer', address, source, error };
     return { results: probes.map(({ name }) => ({ name, ...made })) };
   });
 }

@@ -23,15 +23,18 @@ spec:
 `;
 
 /** Rules that name ports: the failsafe list does not count for them. */
-const named = (name: string, action: 'Drop' | 'Reject', directions: readonly string[]): string => {
-  const ports = '[{protocol: TCP, port: 1, endPort: 65535}, {protocol: UDP, port: 1, endPort: 65535}]';
+const named = (
+  action: 'Drop' | 'Reject',
+  directions: readonly string[],
+  ports = '[{protocol: TCP, port: 1, endPort: 65535}, {protocol: UDP, port: 1, endPort: 65535}]',
+): string => {
   const rules = directions.map(
     (one) => `  ${one}: [{name: ${one}-ports, action: ${action}, ports: ${ports}}]`,
   );
   return `
 apiVersion: nodewall.io/v1alpha1
 kind: ClusterNetworkPolicy
-metadata: {name: ${name}}
+metadata: {name: named-ports}
 spec:
   tier: platform
   priority: 10
@@ -40,14 +43,21 @@ ${rules.join('\n')}
 `;
 };
 
+/** The API server's. */
+const API = '[{protocol: TCP, port: 6443}]';
+
 /** By the ports that they name; an agent tries them. */
 export const NAMED_PORTS = {
-  'all ports of ingress, Drop': async () => named('named-ports', 'Drop', ['ingress']),
-  'all ports of ingress, Reject': async () => named('named-ports', 'Reject', ['ingress']),
-  'all ports of egress, Drop': async () => named('named-ports', 'Drop', ['egress']),
-  'all ports of egress, Reject': async () => named('named-ports', 'Reject', ['egress']),
-  'all ports both ways, Drop': async () => named('named-ports', 'Drop', ['ingress', 'egress']),
-  'all ports both ways, Reject': async () => named('named-ports', 'Reject', ['ingress', 'egress']),
+  'all ports of ingress, Drop': async () => named('Drop', ['ingress']),
+  'all ports of ingress, Reject': async () => named('Reject', ['ingress']),
+  'all ports of egress, Drop': async () => named('Drop', ['egress']),
+  'all ports of egress, Reject': async () => named('Reject', ['egress']),
+  'all ports both ways, Drop': async () => named('Drop', ['ingress', 'egress']),
+  'all ports both ways, Reject': async () => named('Reject', ['ingress', 'egress']),
+  'port 6443 of ingress, Drop': async () => named('Drop', ['ingress'], API),
+  'port 6443 of ingress, Reject': async () => named('Reject', ['ingress'], API),
+  'port 6443 of egress, Drop': async () => named('Drop', ['egress'], API),
+  'port 6443 of egress, Reject': async () => named('Reject', ['egress'], API),
 } as const;
 
 /**
@@ -152,6 +162,15 @@ const ACCIDENTS = {
     await cluster.kubectlOutput(['delete', both, 'nodewall']);
     await appliedAgain(cluster, base);
   },
+  'caBundles emptied': async (cluster: RealCluster) => {
+    for (const kind of ['validatingwebhookconfiguration', 'mutatingwebhookconfiguration']) {
+      const { webhooks } = await cluster.get<{ webhooks: readonly object[] }>(kind, 'nodewall');
+      const emptied = webhooks.map((_, i) => {
+        return { op: 'add', path: `/webhooks/${i}/clientConfig/caBundle`, value: '' };
+      });
+      await cluster.kubectlOutput(['patch', kind, 'nodewall', '--type=json', '-p', JSON.stringify(emptied)]);
+    }
+  },
   'Secret and ConfigMap of the CA deleted': async (cluster: RealCluster) => {
     await cluster.kubectlOutput(['delete', OF_NODEWALL, 'secret/nodewall-ca', 'configmap/nodewall-ca']);
     await cluster.kubectlOutput(['rollout', 'restart', OF_NODEWALL, 'deployment/nodewall-controller']);
@@ -205,6 +224,12 @@ export const EVENTS = {
   'all agents killed': async (cluster: RealCluster) => {
     const force = ['--grace-period=0', '--force'];
     await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENTS}`, ...force]);
+  },
+  'all agents killed, all kubelets restarted': async (cluster: RealCluster) => {
+    const force = ['--grace-period=0', '--force'];
+    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENTS}`, ...force]);
+    await Promise.all(cluster.nodes.map((node) => node.daemons.kubelet.stop('SIGKILL')));
+    await Promise.all(cluster.nodes.map((node) => node.startDaemons()));
   },
   'all nodes restarted': async (cluster: RealCluster) => {
     await restartNodes(cluster, cluster.nodes);

@@ -4,7 +4,13 @@ import { QUICK_GUARD, setGate, untilConfirmed, untilFollowed, untilTables } from
 import { EVENTS, type Event, type EventName, NAMED_PORTS, POLICIES, type PolicyName } from './outage.ts';
 
 /** What an administrator does while nodewall is not all there. */
-export const MEANWHILE = ['nothing', 'policy deleted', 'gate off', 'agents restarted'] as const;
+export const MEANWHILE = [
+  'nothing',
+  'policy deleted',
+  'policy edited',
+  'gate off',
+  'agents restarted',
+] as const;
 export type Meanwhile = (typeof MEANWHILE)[number];
 
 export interface Trial {
@@ -20,14 +26,16 @@ export interface TrialResult {
   readonly seconds: number;
 }
 
-const EXTRA = `
+/** As an administrator edits it meanwhile. */
+const EDITED_PORT = 7002;
+const extra = (port: number): string => `
 apiVersion: nodewall.io/v1alpha1
 kind: ClusterNetworkPolicy
 metadata: {name: to-be-deleted}
 spec:
   priority: 20
   appliedTo: [{nodeSelector: {}}]
-  ingress: [{name: closed, action: Drop, ports: [{protocol: UDP, port: 7001}]}]
+  ingress: [{name: closed, action: Drop, ports: [{protocol: UDP, port: ${port}}]}]
 `;
 
 export function titleOf({ policies, event, meanwhile }: Trial): string {
@@ -66,7 +74,7 @@ export async function enforce(cluster: RealCluster, policies: Trial['policies'])
   const isTried = (name: PolicyName): boolean => name in NAMED_PORTS;
   const apply = (manifests: readonly string[]) =>
     cluster.kubectlOutput(['apply', '--server-side', '-f', '-'], { stdin: manifests.join('\n---\n') });
-  await apply([...(await manifestsOf(policies.filter((name) => !isTried(name)))), EXTRA]);
+  await apply([...(await manifestsOf(policies.filter((name) => !isTried(name)))), extra(7001)]);
   await untilTables(cluster, 'all policies are enforced', (table) => table.includes('to-be-deleted'));
   // Guarded apply must not be what opens the cluster again.
   await untilConfirmed(cluster, 'to-be-deleted');
@@ -92,6 +100,13 @@ export async function overcome(
       async () =>
         void (await cluster.kubectlOutput(['delete', 'ncnp', 'to-be-deleted', '--ignore-not-found'])),
     );
+  if (meanwhile === 'policy edited')
+    await command(
+      async () =>
+        void (await cluster.kubectlOutput(['apply', '--server-side', '-f', '-'], {
+          stdin: extra(EDITED_PORT),
+        })),
+    );
   if (meanwhile === 'gate off') await command(() => setGate(cluster, false));
   if (meanwhile === 'agents restarted') await command(() => EVENTS['all agents restarted'](cluster));
   await happening;
@@ -104,6 +119,8 @@ export async function overcome(
     const isKept = meanwhile !== 'policy deleted';
     const isRight = (table: string): boolean => table.includes('to-be-deleted') === isKept;
     await untilTables(cluster, `to-be-deleted is ${isKept ? '' : 'not '}enforced`, isRight, limit);
+    const isEdited = (table: string): boolean => table.includes(String(EDITED_PORT));
+    if (meanwhile === 'policy edited') await untilTables(cluster, 'the edit is enforced', isEdited, limit);
   }
   return { seconds: (performance.now() - started) / 1000 };
 }
