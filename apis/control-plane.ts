@@ -11,6 +11,8 @@ export const CONTROLLER_ACCOUNT: NamespacedName = {
 
 /** The port at which controllers serve agents and each other, in pods and by default. */
 export const CONTROLLER_PORT = 8443;
+/** The port at which they serve admission webhooks to API servers, likewise. */
+export const WEBHOOK_PORT = 9443;
 
 /** Services of the cluster's DNS, of most distributions and of OpenShift. */
 export const CLUSTER_DNS: readonly NamespacedName[] = [

@@ -30,7 +30,7 @@ describe('inward probes on the wire', () => {
     const questions: unknown[] = [
       ...[null, {}, { probes: [{}], milliseconds: 1 }, { probes: [], milliseconds: -1 }],
       { probes: [{ name: 'x'.repeat(254) }], milliseconds: 1 },
-      { probes: Array(11).fill({ name: 'ssh' }), milliseconds: 1 },
+      { probes: Array(12).fill({ name: 'ssh' }), milliseconds: 1 },
     ];
     for (const one of questions) assert.ok('problem' in parseInwardQuestion(one), JSON.stringify(one));
     const made = { name: 'ssh', prober: 'b', address: '192.0.2.1', error: null, source: null };

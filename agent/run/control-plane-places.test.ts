@@ -77,7 +77,10 @@ describe('the places of the control plane', () => {
         .map(({ name, from, target }) => [name, from, target]);
     assert.deepEqual(shown('10.0.0.9'), []);
     assert.deepEqual(shown('10.0.0.1'), [['to-api-server', 'peer', { kind: 'tcp', port: 6443 }]]);
-    assert.deepEqual(shown('10.0.0.3'), [['to-controller', 'peer', { kind: 'tcp', port: 8443 }]]);
+    assert.deepEqual(shown('10.0.0.3'), [
+      ['to-controller', 'peer', { kind: 'tcp', port: 8443 }],
+      ['to-webhook', 'peer', { kind: 'tcp', port: 9443 }],
+    ]);
   });
 
   it('are none where the configuration replaces the list', () => {

@@ -5,6 +5,7 @@ import {
   type FailsafeEntry,
   type InwardProbeConfig,
 } from '../../apis/config.ts';
+import { WEBHOOK_PORT } from '../../apis/control-plane.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import { OWN_INWARD } from '../../apis/validate/probes.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -112,13 +113,18 @@ export class ControlPlanePlaces {
 
   /**
    * Probes of guarded apply by other agents, to an API server and a controller at this node's own
-   * addresses: rules that close these cut off all other nodes, and not this one.
+   * addresses: rules that close these cut off all other nodes, and not this one. API servers need
+   * the controller's webhooks.
    */
   inward(own: readonly string[]): InwardProbeConfig[] {
     const controllers = this.#parts.replicas().map(({ host, port }) => ({ address: host, port }));
-    const servers = [this.#endpointsOf('tcp'), controllers];
-    return OWN_INWARD.flatMap((name, i): InwardProbeConfig[] => {
-      const port = servers[i]?.find(({ address }) => own.includes(address))?.port;
+    const servers: Readonly<Record<(typeof OWN_INWARD)[number], readonly Behind[]>> = {
+      'to-api-server': this.#endpointsOf('tcp'),
+      'to-controller': controllers,
+      'to-webhook': controllers.map(({ address }) => ({ address, port: WEBHOOK_PORT })),
+    };
+    return OWN_INWARD.flatMap((name): InwardProbeConfig[] => {
+      const port = servers[name].find(({ address }) => own.includes(address))?.port;
       return port === undefined ? [] : [{ name, from: 'peer', family: null, target: { kind: 'tcp', port } }];
     });
   }

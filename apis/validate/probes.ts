@@ -18,7 +18,7 @@ const KINDS = ['tcp', 'udp', 'http', 'icmp'] as const;
 type Kind = (typeof KINDS)[number];
 
 /** Names of the probes by other agents to a node that has an API server, or a controller. */
-export const OWN_INWARD = ['to-api-server', 'to-controller'] as const;
+export const OWN_INWARD = ['to-api-server', 'to-controller', 'to-webhook'] as const;
 /** Names of the probes that agents have without a configuration. */
 export const OWN_PROBES: readonly string[] = ['api-server', 'controller', 'dns', ...OWN_INWARD];
 /** The most probes to the node: all nodes may ask the controllers at the same time. */

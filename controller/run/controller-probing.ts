@@ -1,4 +1,4 @@
-import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
+import { CONTROLLER_PORT, WEBHOOK_PORT } from '../../apis/control-plane.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { InwardProbing } from '../probes/inward-probing.ts';
 import { PeerQuestions, type ProberStreams } from '../probes/peer-questions.ts';
@@ -34,10 +34,11 @@ export function controllerProbing(parts: ProbingParts): InwardProbing {
   return new InwardProbing({
     probes: context.config.guard.inward,
     addressesOf,
-    ownPort: (name, node) =>
-      name === 'to-controller'
-        ? CONTROLLER_PORT
-        : apiServerPort(compiling.snapshot?.objects ?? null, addressesOf(node)),
+    ownPort(name, node) {
+      if (name === 'to-controller') return CONTROLLER_PORT;
+      if (name === 'to-webhook') return WEBHOOK_PORT;
+      return apiServerPort(compiling.snapshot?.objects ?? null, addressesOf(node));
+    },
     isLeader,
     self: context.options.podName ?? account,
     questions: new PeerQuestions({ streams, clock, random }),
