@@ -6,15 +6,17 @@ import { type ValidateOptions, validateObject } from './validate/object.ts';
 /** An object that policies and Guardrails use, and go on using as it was defined last. */
 export type Definition = Tier | ClusterGroup;
 
+/** An entry of `status.lastDefinitions`, as it is in the status. */
+export interface StoredText {
+  readonly key: string;
+  readonly text: string;
+}
+
 /**
  * A Tier or ClusterGroup in the status of a policy or Guardrail that uses it, and that has no other
  * version of it in force: it was deleted, or waits for a child that was.
  */
-export interface LastDefinition {
-  /** In `status.lastDefinitions`. */
-  readonly key: string;
-  /** As it is in the status. */
-  readonly text: string;
+export interface LastDefinition extends StoredText {
   /** The generation of the policy or Guardrail that was in force with it. */
   readonly generation: number;
   /** ISO 8601, UTC: of several definitions of an object, the newest counts. */

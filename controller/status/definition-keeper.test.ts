@@ -32,7 +32,7 @@ function stored(object: ClusterGroup, deletion: string, at = 0): LastDefinition 
 }
 
 function definitions(user: Partial<DefinitionUser>, more: Partial<LastDefinitions> = {}): LastDefinitions {
-  const users = [{ ...USER, uses: [], stored: [], ...user }];
+  const users = [{ ...USER, uses: [], stored: [], unread: [], ...user }];
   return { users, gone: new Set(), live: new Set(), unsaved: new Set(), ...more };
 }
 
@@ -151,7 +151,12 @@ describe('the last definitions in statuses', () => {
       return body;
     };
     const publish = (): void => {
-      const all = users.map((user) => ({ ...user, uses: [], stored: [written.get(user.uid) ?? []].flat() }));
+      const all = users.map((user) => ({
+        ...user,
+        uses: [],
+        stored: [written.get(user.uid) ?? []].flat(),
+        unread: [],
+      }));
       keeper.publish({ definitions: { ...definitions({}), users: all } });
     };
     assert.match((await keeper.keep(deletion)) ?? '', /not yet in the statuses of all 100 that use it/);
@@ -202,5 +207,17 @@ describe('the last definitions in statuses', () => {
     assert.deepEqual(submitted, []);
     keeper.publish({ definitions: definitions({ stored: all }, { live: new Set(['b']) }) });
     assert.deepEqual(submitted, [[PATH, { [keys[0] ?? '']: null, [keys[2] ?? '']: null }]]);
+  });
+
+  it('are removed, and counted until then, where they are not valid any more', async () => {
+    const key = 'ClusterGroup.nodewall.io/old/a';
+    const unread = [{ key, text: 'x'.repeat(131_000) }];
+    keeper.publish({ definitions: definitions({ unread }) });
+    assert.match((await keeper.keep(DELETION)) ?? '', /no room for its definition \(13\d{4} of 131072/);
+    await keeper.lead(true);
+    assert.deepEqual(submitted.splice(0), [[PATH, { [key]: null }]]);
+    assert.match(said.join(), /not valid in this version of nodewall/);
+    keeper.publish({ definitions: definitions({ unread }, { live: new Set(['a']) }) });
+    assert.deepEqual(submitted, [], 'its deletion may be under way');
   });
 });

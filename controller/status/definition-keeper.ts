@@ -117,10 +117,11 @@ export class DefinitionKeeper {
     );
     if (unsaved.length > 0)
       return `${IN_USE} ${named(unsaved)}, whose version in force is not in its status; try again in a moment, or ${FIRST}`;
-    const stored = new Map(this.#definitions?.users.map((user) => [user.uid, user.stored]));
+    const known = new Map(this.#definitions?.users.map((user) => [user.uid, user]));
     const due = users.flatMap((user) => {
-      const present = new Map(stored.get(user.uid)?.map((one) => [one.key, one]));
-      const texts = new Map([...present].map(([key, { text }]) => [key, text]));
+      const { stored = [], unread = [] } = known.get(user.uid) ?? {};
+      const present = new Map(stored.map((one) => [one.key, one]));
+      const texts = new Map([...stored, ...unread].map(({ key, text }) => [key, text]));
       const patch: Record<string, string> = {};
       for (const object of user.uses.flatMap((index) => objects[index] ?? [])) {
         const key = definitionKey(object, deletion);
@@ -190,15 +191,16 @@ export class DefinitionKeeper {
         continue;
       }
       this.#submitted.set(path, patch);
-      if (!isDeepStrictEqual(patch, before.get(path)))
-        this.#options.writer.submit(path, user.uid, patch, null);
+      if (isDeepStrictEqual(patch, before.get(path))) continue;
+      this.#options.writer.submit(path, user.uid, patch, null);
+      this.#sayUnread(user, patch);
     }
     for (const path of before.keys()) if (!this.#submitted.has(path)) this.#options.writer.forget(path);
     this.#announce(users);
   }
 
   /** Adds the definitions that the status lacks, and removes those that nobody needs. */
-  #patchOf({ uses, stored, generation }: DefinitionUser, live: ReadonlySet<string>): DefinitionPatch {
+  #patchOf({ uses, stored, unread, generation }: DefinitionUser, live: ReadonlySet<string>): DefinitionPatch {
     const patch: Record<string, string | null> = {};
     const needed = new Set<string>();
     for (const object of uses) {
@@ -208,10 +210,10 @@ export class DefinitionKeeper {
       else
         patch[definitionKey(object, '')] = toDefinitionText(object, generation, this.#options.clock.date());
     }
-    for (const { key } of stored) {
+    for (const { key } of [...stored, ...unread]) {
       if (!needed.has(key) && patch[key] === undefined && !live.has(deletionOf(key))) patch[key] = null;
     }
-    const texts = new Map(stored.map(({ key, text }) => [key, text]));
+    const texts = new Map([...stored, ...unread].map(({ key, text }) => [key, text]));
     for (const [key, text] of Object.entries(patch)) {
       if (text === null) texts.delete(key);
       else texts.set(key, text);
@@ -219,6 +221,14 @@ export class DefinitionKeeper {
     // The deletion was not admitted here; without room, it stays in the memory of controllers.
     if (lengthOf(texts) <= LONGEST_DEFINITIONS) return patch;
     return Object.fromEntries(Object.entries(patch).filter(([, text]) => text === null));
+  }
+
+  #sayUnread({ kind, name, unread }: DefinitionUser, patch: DefinitionPatch): void {
+    const removed = unread.filter(({ key }) => patch[key] === null).map(({ key }) => key);
+    if (removed.length === 0) return;
+    const message =
+      'definitions of deleted objects in a status are not valid in this version of nodewall; it is in force without them, and they are removed';
+    this.#options.log.warn(message, { stage: 'status', kind, name, definitions: removed });
   }
 
   /** Once for each set of objects that a user is in force with. */

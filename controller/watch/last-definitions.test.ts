@@ -64,6 +64,22 @@ function kept(objects: readonly (ClusterGroup | Tier)[], generation = 1, deletio
 }
 
 describe('definitions of deleted objects', () => {
+  it('are named for removal where their text is not valid any more, once the user is in force without', () => {
+    const controller = new Controller();
+    const key = definitionKey(OFFICE_GROUP, 'gone');
+    const status = { lastDefinitions: { [key]: '{"kind":"ClusterGroup"}' } };
+    const unread = () => controller.settle().definitions.users.flatMap((user) => user.unread);
+    // Another version of nodewall may read it.
+    controller.put('ClusterNetworkPolicy', 'p', from('office'), { status });
+    assert.deepEqual([controller.inForce(), unread()], ['', []]);
+    controller.put('ClusterNetworkPolicy', 'p', policy({}), { status, generation: 2 });
+    assert.equal(controller.inForce(), 'p@2');
+    assert.deepEqual(
+      unread().map((one) => one.key),
+      [key],
+    );
+  });
+
   it('stay in force, and are named, in a controller that saw them', () => {
     const controller = new Controller();
     controller.put('ClusterGroup', 'office', OFFICE);

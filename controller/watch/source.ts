@@ -1,4 +1,4 @@
-import type { Definition, LastDefinition } from '../../apis/last-definition.ts';
+import type { Definition, LastDefinition, StoredText } from '../../apis/last-definition.ts';
 import type {
   ApiGroup,
   ClusterGroup,
@@ -37,6 +37,8 @@ export interface DefinitionUser
   readonly uses: readonly Definition[];
   /** Those in its status. */
   readonly stored: readonly LastDefinition[];
+  /** Those in its status that are not valid in this version: it is in force without them. */
+  readonly unread: readonly StoredText[];
 }
 
 /** Tiers and ClusterGroups that are in force as they were defined last. */

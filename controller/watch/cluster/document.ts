@@ -1,4 +1,4 @@
-import { type LastDefinition, readDefinition } from '../../../apis/last-definition.ts';
+import { type LastDefinition, readDefinition, type StoredText } from '../../../apis/last-definition.ts';
 import type { ClusterNetworkPolicy, Guardrail, NamespacedName } from '../../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
@@ -26,6 +26,8 @@ export interface Document {
   readonly lastValid: ClusterNetworkPolicy | Guardrail | null;
   /** Those in the status; the same list while they do not change. */
   readonly definitions: readonly LastDefinition[];
+  /** Those in the status that are not valid in this version; the same list likewise. */
+  readonly unread: readonly StoredText[];
   /** The generation of which the status has the spec; null: of none. */
   readonly saved: number | null;
   /** The Services that it names, as `NAMESPACE/NAME`. */
@@ -42,8 +44,8 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
     const policies = isOurs ? fresh.policies.objects : [];
     for (const [i, policy] of policies.entries()) policies[i] = withRollout(policy);
     const content = withoutEmpty(keepObjects(fresh, before?.content ?? null));
-    const definitions =
-      isOurs || resource === GUARDRAIL ? definitionsIn(raw, options, before?.definitions ?? NONE) : NONE;
+    const mayStore = isOurs || resource === GUARDRAIL;
+    const { definitions, unread } = mayStore ? definitionsIn(raw, options, before ?? NONE) : NONE;
     const isFirst = before === null || definitions !== before.definitions;
     const now = {
       uid: typeof uid === 'string' ? uid : '',
@@ -51,6 +53,7 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
       content,
       lastValid: null,
       definitions,
+      unread,
       saved: savedIn(raw),
       services: servicesOf(content),
     };
@@ -61,7 +64,9 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
   };
 }
 
-const NONE: readonly LastDefinition[] = [];
+type Stored = Pick<Document, 'definitions' | 'unread'>;
+
+const NONE: Stored = { definitions: [], unread: [] };
 
 /**
  * The definitions in a status were written before the objects could go, when one generation was in
@@ -78,18 +83,19 @@ function lastValidOf(
   return newest === generation ? present : (enforced() ?? present);
 }
 
-/** The same list as before if they are the same. */
-function definitionsIn(
-  raw: FieldMap,
-  options: ValidateOptions,
-  before: readonly LastDefinition[],
-): readonly LastDefinition[] {
+/** The same lists as before if they are the same. */
+function definitionsIn(raw: FieldMap, options: ValidateOptions, before: Stored): Stored {
   const texts = Object.entries(asFields(asFields(raw.status)?.lastDefinitions) ?? {});
-  const isSame =
-    texts.length === before.length &&
-    texts.every(([key, text], i) => before[i]?.key === key && before[i].text === text);
-  if (isSame) return before;
-  return texts.flatMap(([key, text]) => readDefinition(key, text, options) ?? []);
+  const known = new Map([...before.definitions, ...before.unread].map(({ key, text }) => [key, text]));
+  if (texts.length === known.size && texts.every(([key, text]) => known.get(key) === text)) return before;
+  const definitions: LastDefinition[] = [];
+  const unread: StoredText[] = [];
+  for (const [key, text] of texts) {
+    const found = readDefinition(key, text, options);
+    if (found === null) unread.push({ key, text: String(text) });
+    else definitions.push(found);
+  }
+  return { definitions, unread };
 }
 
 function savedIn(raw: FieldMap): number | null {
@@ -121,7 +127,7 @@ function enforcedInPlaceOf(
 function isSame(now: Document, before: Document): boolean {
   if (now.uid !== before.uid || now.content.rejected.size !== before.content.rejected.size) return false;
   if (now.generation !== before.generation || now.saved !== before.saved) return false;
-  if (now.definitions !== before.definitions) return false;
+  if (now.definitions !== before.definitions || now.unread !== before.unread) return false;
   const { rejected: _, ...said } = now.content;
   const { rejected: __, ...was } = before.content;
   return sameValue(said, was);

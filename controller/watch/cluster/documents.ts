@@ -71,7 +71,7 @@ export class Documents {
     if (now !== null) this.#held.set(now.content.file, now);
     else if (before !== null) this.#held.delete(before.content.file);
     const file = (now ?? before)?.content.file ?? '';
-    if (now !== null && now.definitions.length > 0) this.#defining.set(file, now);
+    if (now !== null && now.definitions.length + now.unread.length > 0) this.#defining.set(file, now);
     else this.#defining.delete(file);
     if (now?.lastValid != null) this.#inherited.push(now);
     if (before !== null && before.uid !== now?.uid) this.#replaced.add(before.content.file);
@@ -118,12 +118,15 @@ export class Documents {
     const gone = restored.size === 0 ? [] : [...objects.groups, ...objects.tiers].filter(isGone);
     if (used.size + this.#defining.size + unsaved.length + gone.length === 0) return NO_LAST_DEFINITIONS;
     const users = [...objects.policies, ...objects.guardrails].flatMap((object): DefinitionUser[] => {
-      const stored = this.#defining.get(fileOf(object))?.definitions ?? [];
+      const { definitions: stored = [], unread = [] } = this.#defining.get(fileOf(object)) ?? {};
       const uses = used.get(identityOf(object)) ?? [];
       const { kind, apiGroup, name, uid, generation } = object;
-      return uses.length + stored.length > 0 ? [{ kind, apiGroup, name, uid, generation, uses, stored }] : [];
+      if (uses.length + stored.length + unread.length === 0) return [];
+      return [{ kind, apiGroup, name, uid, generation, uses, stored, unread }];
     });
-    const uids = new Set(users.flatMap(({ stored }) => stored.map(({ key }) => deletionOf(key))));
+    const uids = new Set(
+      users.flatMap(({ stored, unread }) => [...stored, ...unread].map(({ key }) => deletionOf(key))),
+    );
     const live = uids.size === 0 ? [] : [...this.#held.values()].filter(({ uid }) => uids.has(uid));
     const now = {
       users,
