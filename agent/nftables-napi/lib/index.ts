@@ -21,6 +21,7 @@ export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';
 export type { Family } from './family.ts';
+export type { WireGuardAddress, WireGuardDevice, WireGuardPeer } from './genetlink/wireguard.ts';
 export { IpSocket } from './ip-socket.ts';
 export type { Link } from './link.ts';
 export {
@@ -90,3 +91,4 @@ export type {
 export { type TcpSocketName, TcpSockets } from './tcp-sockets.ts';
 export { type TimedElement, TimedElements } from './timed-elements.ts';
 export type { Verdict } from './verdict.ts';
+export { type WireGuardChange, WireGuardSocket } from './wireguard-socket.ts';

@@ -118,6 +118,13 @@ export function attribute(type: number, value: Uint8Array): Uint8Array {
   return bytes;
 }
 
+/** A number of 16 bits in the machine's byte order. */
+export function u16(value: number): Uint8Array {
+  const bytes = new Uint8Array(2);
+  new DataView(bytes.buffer).setUint16(0, value, IS_LITTLE_ENDIAN);
+  return bytes;
+}
+
 /** A number of 32 bits in the machine's byte order, as rtnetlink has them. */
 export function u32(value: number): Uint8Array {
   const bytes = new Uint8Array(4);

@@ -84,6 +84,11 @@ export class RouteMessage {
     return at === null ? missing : this.#view.getUint8(at);
   }
 
+  u16(type: number, missing: number): number {
+    const at = this.#value(type, 2);
+    return at === null ? missing : this.#view.getUint16(at, IS_LITTLE_ENDIAN);
+  }
+
   u32(type: number, missing: number): number {
     const at = this.#value(type, 4);
     return at === null ? missing : this.#view.getUint32(at, IS_LITTLE_ENDIAN);
@@ -111,6 +116,16 @@ export class RouteMessage {
   nested(type: number): RouteMessage | null {
     const at = this.#at.get(type);
     return at === undefined ? null : new RouteMessage(this.#view, at[0], ...at);
+  }
+
+  /** An array: each attribute inside this one holds others, whatever its own type. */
+  list(type: number): RouteMessage[] {
+    const items: RouteMessage[] = [];
+    const [start, end] = this.#at.get(type) ?? [0, 0];
+    eachAttribute(this.#view, start, end, (_, from, to) => {
+      items.push(new RouteMessage(this.#view, from, from, to));
+    });
+    return items;
   }
 
   #value(type: number, length: number): number | null {

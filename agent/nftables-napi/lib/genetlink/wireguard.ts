@@ -1,0 +1,194 @@
+import {
+  attribute,
+  IS_LITTLE_ENDIAN,
+  type NetlinkMessage,
+  NLM_F_DUMP,
+  nest,
+  u16,
+  u32,
+} from '../netlink-message.ts';
+import { type AddressBytes, AF, NO_BYTES, RouteMessage } from '../rtnetlink/object.ts';
+import { GENERIC_HEADER, genericMessage } from './family.ts';
+
+/** WG_GENL_NAME of linux/wireguard.h. */
+export const WIREGUARD = 'wireguard';
+/** Bytes of a public or private key (WG_KEY_LEN). */
+export const KEY_LENGTH = 32;
+
+const VERSION = 1;
+const COMMAND = { get: 0, set: 1 } as const;
+/** enum wgdevice_attribute. */
+const DEVICE = { index: 1, privateKey: 3, publicKey: 4, flags: 5, port: 6, mark: 7, peers: 8 } as const;
+const REPLACE_PEERS = 1;
+/** enum wgpeer_attribute. */
+const PEER = { publicKey: 1, flags: 3, endpoint: 4, handshake: 6, allowed: 9 } as const;
+const PEER_FLAGS = { remove: 1, replaceAllowed: 2 } as const;
+/** enum wgallowedip_attribute. */
+const ALLOWED = { family: 1, address: 2, length: 3 } as const;
+/** struct sockaddr_in, and sockaddr_in6 with the flow label before and the scope behind. */
+const SOCKADDR = { 4: { size: 16, address: 4 }, 6: { size: 28, address: 8 } } as const;
+/** struct __kernel_timespec: seconds and nanoseconds, 8 bytes each. */
+const TIMESPEC = 16;
+
+/** Addresses that a peer may send with, and is sent to. */
+export interface WireGuardAddress {
+  readonly address: AddressBytes;
+  readonly prefixLength: number;
+}
+
+export interface WireGuardPeer {
+  /** 32 bytes. */
+  readonly publicKey: Uint8Array;
+  /** Empty: not known. */
+  readonly endpoint: AddressBytes;
+  /** UDP port of the endpoint. */
+  readonly port: number;
+  readonly allowed: readonly WireGuardAddress[];
+}
+
+/** A device as the kernel has it. The private key is left out on purpose: nobody reads it back. */
+export interface WireGuardDevice {
+  /** 32 bytes; empty: it has no private key yet. */
+  readonly publicKey: Uint8Array;
+  /** UDP port on which it listens. */
+  readonly port: number;
+  /** Mark of its outer packets; 0: none. */
+  readonly mark: number;
+  readonly peers: readonly KernelPeer[];
+}
+
+export interface KernelPeer extends WireGuardPeer {
+  /** Seconds since 1970 of the last handshake; 0: there was none. */
+  readonly handshake: number;
+}
+
+/** Sets the device itself. With `replacePeers` it then has no peers. */
+export function deviceRequest(
+  family: number,
+  index: number,
+  it: Pick<WireGuardDevice, 'port' | 'mark'> & { readonly privateKey: Uint8Array },
+  replacePeers: boolean,
+): Uint8Array {
+  return genericMessage(family, COMMAND.set, VERSION, 0, [
+    attribute(DEVICE.index, u32(index)),
+    attribute(DEVICE.privateKey, key(it.privateKey)),
+    attribute(DEVICE.port, u16(it.port)),
+    attribute(DEVICE.mark, u32(it.mark)),
+    ...(replacePeers ? [attribute(DEVICE.flags, u32(REPLACE_PEERS))] : []),
+  ]);
+}
+
+/** Makes these peers, or gives those with these keys this endpoint and exactly these addresses. */
+export function peersRequest(family: number, index: number, peers: readonly WireGuardPeer[]): Uint8Array {
+  return changePeers(
+    family,
+    index,
+    peers.map(({ publicKey, endpoint, port, allowed }) => [
+      attribute(PEER.publicKey, key(publicKey)),
+      attribute(PEER.flags, u32(PEER_FLAGS.replaceAllowed)),
+      ...(endpoint.length > 0 ? [attribute(PEER.endpoint, toSockaddr(endpoint, port))] : []),
+      nest(PEER.allowed, allowed.map(toAllowed)),
+    ]),
+  );
+}
+
+/** Removes the peers with these keys; those that are not there are no error. */
+export function removalRequest(family: number, index: number, keys: readonly Uint8Array[]): Uint8Array {
+  return changePeers(
+    family,
+    index,
+    keys.map((publicKey) => [
+      attribute(PEER.publicKey, key(publicKey)),
+      attribute(PEER.flags, u32(PEER_FLAGS.remove)),
+    ]),
+  );
+}
+
+function changePeers(family: number, index: number, peers: readonly (readonly Uint8Array[])[]): Uint8Array {
+  return genericMessage(family, COMMAND.set, VERSION, 0, [
+    attribute(DEVICE.index, u32(index)),
+    nest(
+      DEVICE.peers,
+      peers.map((attributes) => nest(0, attributes)),
+    ),
+  ]);
+}
+
+/** Of the device with this index: EOPNOTSUPP for a link of another kind, ENODEV for none. */
+export function deviceDump(family: number, index: number): Uint8Array {
+  return genericMessage(family, COMMAND.get, VERSION, NLM_F_DUMP, [attribute(DEVICE.index, u32(index))]);
+}
+
+/**
+ * One device from the messages of its dump. A peer that did not fit into one message goes on in the
+ * next one, with its key and further addresses. Null if there is no message.
+ */
+export function toDevice(messages: Iterable<NetlinkMessage>): WireGuardDevice | null {
+  let device: Omit<WireGuardDevice, 'peers'> | null = null;
+  const peers: (Omit<KernelPeer, 'allowed'> & { readonly allowed: WireGuardAddress[] })[] = [];
+  for (const message of messages) {
+    const it = RouteMessage.of(message, GENERIC_HEADER);
+    if (it === null) continue;
+    device ??= {
+      publicKey: it.bytes(DEVICE.publicKey),
+      port: it.u16(DEVICE.port, 0),
+      mark: it.u32(DEVICE.mark, 0),
+    };
+    for (const item of it.list(DEVICE.peers)) {
+      const publicKey = item.bytes(PEER.publicKey);
+      const allowed = item.list(PEER.allowed).map(toAddress);
+      const last = peers.at(-1);
+      if (last !== undefined && Buffer.compare(last.publicKey, publicKey) === 0)
+        last.allowed.push(...allowed);
+      else
+        peers.push({
+          publicKey,
+          ...fromSockaddr(item.bytes(PEER.endpoint)),
+          handshake: handshake(item),
+          allowed,
+        });
+    }
+  }
+  return device && { ...device, peers };
+}
+
+function toAllowed({ address, prefixLength }: WireGuardAddress): Uint8Array {
+  return nest(0, [
+    attribute(ALLOWED.family, u16(address.length === 4 ? AF[4] : AF[6])),
+    attribute(ALLOWED.address, address),
+    attribute(ALLOWED.length, Uint8Array.of(prefixLength)),
+  ]);
+}
+
+function toAddress(item: RouteMessage): WireGuardAddress {
+  return { address: item.bytes(ALLOWED.address), prefixLength: item.u8(ALLOWED.length, 0) };
+}
+
+function toSockaddr(address: AddressBytes, port: number): Uint8Array {
+  const family = address.length === 4 ? 4 : 6;
+  const bytes = new Uint8Array(SOCKADDR[family].size);
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, AF[family], IS_LITTLE_ENDIAN);
+  view.setUint16(2, port);
+  bytes.set(address, SOCKADDR[family].address);
+  return bytes;
+}
+
+function fromSockaddr(bytes: Uint8Array): Pick<WireGuardPeer, 'endpoint' | 'port'> {
+  const family = ([4, 6] as const).find((each) => SOCKADDR[each].size === bytes.length);
+  if (family === undefined) return { endpoint: NO_BYTES, port: 0 };
+  const { address } = SOCKADDR[family];
+  const port = new DataView(bytes.buffer, bytes.byteOffset).getUint16(2);
+  return { endpoint: bytes.slice(address, address + (family === 4 ? 4 : 16)), port };
+}
+
+function handshake(item: RouteMessage): number {
+  const bytes = item.bytes(PEER.handshake);
+  if (bytes.length < TIMESPEC) return 0;
+  return Number(new DataView(bytes.buffer).getBigInt64(0, IS_LITTLE_ENDIAN));
+}
+
+function key(bytes: Uint8Array): Uint8Array {
+  if (bytes.length !== KEY_LENGTH) throw new RangeError(`a WireGuard key has ${KEY_LENGTH} bytes`);
+  return bytes;
+}
