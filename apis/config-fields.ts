@@ -46,6 +46,7 @@ export const CONFIG_FIELDS = {
     unknownPods: 'plain',
     read: ['plain'],
     namespaceLimits: { policies: 'plain', networks: 'plain' },
+    encryption: 'plain',
     cniResults: 'plain',
     cniPlugins: 'plain',
   },

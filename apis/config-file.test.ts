@@ -41,7 +41,7 @@ nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 endpointsWithoutPods: [shop/db]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
 guard: {confirm: Manual, timeout: 60}
-egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, cniResults: /run/cni/results, namespaceLimits: {networks: 50}, read: [egressgateway.spidernet.io]}
+egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, encryption: WireGuard, cniResults: /run/cni/results, namespaceLimits: {networks: 50}, read: [egressgateway.spidernet.io]}
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
@@ -94,6 +94,7 @@ leaderElection: {leaseDuration: 60}
         read: ['egressgateway.spidernet.io'],
         podCIDRs: [],
         namespaceLimits: { policies: 100, networks: 50 },
+        encryption: 'WireGuard',
         cniResults: '/run/cni/results',
         cniPlugins: '',
       },

@@ -19,6 +19,8 @@ export const DHCP_ANSWERED_AT = { 4: '255.255.255.255/32', 6: 'fe80::/10' } as c
 
 /** The tunnel between a pod's node and an egress gateway: UDP, between addresses of Nodes. */
 export const EGRESS_TUNNEL_PORT = 7790;
+/** WireGuard's packets that carry the tunnel, where egress.encryption says so. */
+export const EGRESS_WIREGUARD_PORT = 7792;
 
 /** Whether spoofed packets are dropped on a node in this state: one that only audits drops none. */
 export function dropsSpoofed(

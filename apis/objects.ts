@@ -34,6 +34,11 @@ export interface Node {
    */
   readonly reportedAddresses?: readonly string[];
   /**
+   * The public key of its WireGuard device, which its agent reported
+   * (controller/index/tunnel-keys.ts). Absent if there is none, and in every object as it is read.
+   */
+  readonly tunnelKey?: string;
+  /**
    * Addresses outside the configuration's nodeCIDRs, which do not count; absent if there are none.
    */
   readonly ignoredAddresses?: readonly string[];

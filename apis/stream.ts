@@ -325,6 +325,10 @@ export interface NodeEgressReport {
   /** The address of its end of the tunnel that is in force; absent: none is. */
   readonly tunnel?: string;
   /**
+   * The public key of its WireGuard device; absent: it has none, as egress.encryption is None.
+   */
+  readonly key?: string;
+  /**
    * Objects that the network configuration lacks, whose connections are dropped; absent: nothing.
    * At most `MOST_EGRESS_PROBLEMS`.
    */

@@ -27,7 +27,7 @@ import { createLog, type Log } from '../lib/process/log.ts';
 import type { MetricsServer } from '../lib/process/metrics-server.ts';
 import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
+import { checkEgressAlone, checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import type { UntilEnded } from './standalone.ts';
@@ -48,6 +48,7 @@ export async function agentCommand(given: AgentCommandOptions): Promise<ExitStat
   const machine = given.node === undefined ? new MachineNode(validateOptions(config)) : null;
   const options: AgentOptions = { ...given, node: given.node ?? machine?.name ?? '' };
   checkEgressGate(config);
+  if (source.kind === 'manifests') checkEgressAlone(config);
   const log = createLog(options);
   await loadAddon();
   const { metrics, close } = await agentTelemetry(options, config, log);

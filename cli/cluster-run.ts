@@ -2,10 +2,10 @@ import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
 import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
-import type { EgressAbility } from '../agent/run/cluster-agent.ts';
 import { clusterFile } from '../agent/run/cluster-file.ts';
 import type { ControllerOptions } from '../agent/run/controller-connection.ts';
 import type { KeptFlows } from '../agent/run/flow-inventory.ts';
+import type { EgressAbility } from '../agent/run/node-report.ts';
 import type { OffSwitch } from '../agent/run/off-switch.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
@@ -48,16 +48,29 @@ export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
   for (;;) {
     const ended = await withKernel(async (kernel) => {
       const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
+      const { wireguardKeys } = await import('../agent/egress/wireguard-keys.ts');
       const opened = await openFor(wants, config, (used) =>
         openDataplanes({ node, config: used, kernel, log }),
       );
       const { refused } = opened.egress;
+      const keys = await wireguardKeys(stateDir, opened.config, log);
+      const egress = { refused, keys };
       if (wants && refused !== null)
         log.error('this node steers no connection to egress gateways', { node, why: refused });
       if (refused === null && wants) metrics.withEgress();
       const time = { clock: systemClock, random: Math.random };
       const telling = { log, metrics, flows };
-      return runClusterAgent({ options, controller, api, off, isAllowed, ...telling, ...opened, ...time });
+      return runClusterAgent({
+        options,
+        controller,
+        api,
+        off,
+        isAllowed,
+        ...telling,
+        ...opened,
+        egress,
+        ...time,
+      });
     });
     if (ended !== 'again') return ended;
     wants = true;
@@ -67,7 +80,7 @@ export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
 interface Opened {
   readonly config: Config;
   readonly dataplanes: Dataplanes;
-  readonly egress: EgressAbility;
+  readonly egress: Pick<EgressAbility, 'refused'>;
 }
 
 /**

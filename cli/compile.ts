@@ -36,9 +36,9 @@ export async function compileCommand(options: CompileOptions): Promise<ExitStatu
 }
 
 /** As on a node whose interface has the usual MTU. */
-function networkOf({ egress }: NodeState, { interfaceGroups }: Config): Netstate {
+function networkOf({ egress }: NodeState, { interfaceGroups, egress: { encryption } }: Config): Netstate {
   const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
-  return toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU });
+  return toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU, encrypts: encryption === 'WireGuard' });
 }
 
 function networkText(state: NodeState, config: Config): string {

@@ -48,6 +48,15 @@ export function checkEgressGate({ featureGates, dataplane, interfaceGroups }: Co
   }
 }
 
+/** Throws a CommandError if a stand-alone agent would have to encrypt the tunnel. */
+export function checkEgressAlone({ featureGates, egress }: Config): void {
+  if (featureGates.EgressGateway !== true || egress.encryption === 'None') return;
+  throw new CommandError(
+    EXIT.usage,
+    `egress.encryption: ${egress.encryption} needs a cluster, whose controller tells agents the keys of the others; set None for --manifests`,
+  );
+}
+
 /** Throws a CommandError if egress gateways are on and this machine cannot have them. */
 export async function checkEgressHost({ featureGates }: Config, dataplane: DataplaneName): Promise<void> {
   if (featureGates.EgressGateway !== true) return;

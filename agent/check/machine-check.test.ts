@@ -33,6 +33,15 @@ describe('a check of a machine', () => {
     assert.match(await line('dataplane'), /^ok: nftables: sets/);
   });
 
+  it('asks for WireGuard where the tunnel has to be encrypted', async () => {
+    assert.equal(await line('tunnel'), '');
+    const egress = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;
+    assert.match(
+      await line('tunnel', { egress }),
+      /^(?:ok: the kernel has|problem: the kernel has no) WireGuard/,
+    );
+  });
+
   it('finds names of interface groups that are taken', async () => {
     assert.match(await line('groupNames'), /^ok/);
     await put('group', '0\tdefault\n8\tothers\n');

@@ -56,6 +56,7 @@ export const MACHINE_CHECKS = {
   otherTables,
   untracked,
   marks,
+  tunnel,
   destinations,
   sources,
   groupNames,
@@ -246,6 +247,28 @@ async function marks(): Promise<CheckLine[]> {
     return [warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED)];
   } finally {
     await nft.close();
+  }
+}
+
+/** The tunnel of egress gateways is never sent in clear where it has to be encrypted. */
+async function tunnel({ config: { featureGates, egress } }: MachineCheckOptions): Promise<CheckLine[]> {
+  if (featureGates.EgressGateway === false || egress.encryption === 'None') return [];
+  const check = 'encrypted tunnel';
+  const { WireGuardSocket } = await loadAddon();
+  const socket = new WireGuardSocket();
+  try {
+    if (await socket.isSupported()) return [ok(check, 'the kernel has WireGuard')];
+    return [
+      problem(
+        check,
+        'the kernel has no WireGuard: no packet of a pod goes to a gateway on another node, or comes from one',
+        'modprobe wireguard, which some systems have in a package of further modules; or egress.encryption: None',
+      ),
+    ];
+  } catch (error) {
+    return [warning(check, `cannot be asked: ${firstLine(error)}`, ROOT_NEEDED)];
+  } finally {
+    await socket.close();
   }
 }
 

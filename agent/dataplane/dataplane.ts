@@ -9,6 +9,7 @@ import type { BootFiles } from '../boot/boot-folder.ts';
 import type { EgressMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
+import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 
@@ -35,6 +36,8 @@ export interface DataplaneOptions {
   readonly troubled: (trouble: MonitorTrouble) => void;
   /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
+  /** Of the encrypted tunnel of egress gateways; null or absent: it is not encrypted. */
+  readonly wireguard?: WireGuardKeys | null;
   /** Gateway nodes that did not answer an earlier run; absent: not known. */
   readonly lostGateways?: readonly string[];
   /** Called when the network configuration of egress gateways lacks something else than before. */

@@ -1,4 +1,5 @@
 import type { EgressSlot, EgressTake, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
+import { withKnownKeys } from './lingering.ts';
 
 /** Facts that a node knows of its egress gateways besides its view, for its next process. */
 export interface EgressMemory {
@@ -20,7 +21,11 @@ export function toEgressMemory(
   return {
     slots: missing(told?.slots, known?.slots).map(([, slot]) => slot),
     takes: missing(told?.takes, known?.takes),
-    peers: missing(told?.peers, known?.peers).map(([, end]) => end),
+    // Those that no policy needs, and those whose key the controller did not say again.
+    peers: [...(known?.peers ?? [])].flatMap(([node, end]) => {
+      const now = told?.peers.get(node);
+      return now === undefined || now.key !== end.key ? end : [];
+    }),
     answers: [...(known?.answers ?? [])],
     lost,
   };
@@ -30,11 +35,12 @@ export function toEgressMemory(
 export function withMemory(told: NodeEgress, memory: EgressMemory | null): NodeEgress {
   if (memory === null) return told;
   const { slots, takes, peers, answers } = memory;
+  const former = new Map(peers.map((end) => [end.node, end] as const));
   return {
     ...told,
     slots: new Map([...slots.map((slot) => [slot.number, slot] as const), ...told.slots]),
     takes: new Map([...takes, ...told.takes]),
-    peers: new Map([...peers.map((end) => [end.node, end] as const), ...told.peers]),
+    peers: new Map([...former, ...withKnownKeys(former, told.peers)]),
     ...(answers.length === 0 ? {} : { answers: new Map(answers) }),
   };
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { EgressSlot, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { toEgressMemory, withMemory } from './egress-memory.ts';
 import { endedConnections, withLingering } from './lingering.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 
@@ -23,6 +24,29 @@ describe('withLingering', () => {
     assert.deepEqual([...kept.slots.keys()].sort(), [1, 2]);
     assert.deepEqual([...kept.peers.keys()].sort(), ['a', 'b']);
     assert.deepEqual(kept.takes, before.takes);
+  });
+
+  it('keeps the keys that a controller does not say again, of the same ends', () => {
+    const end = (node: string, key: string, mac = '0e:00:00:00:00:01'): TunnelEnd => ({
+      ...{ node, address: '192.0.2.1', mac, key },
+    });
+    const state = (...ends: readonly TunnelEnd[]) =>
+      fakeNodeEgress({
+        slots: slots(...ends.map(({ node }, i) => [i + 1, node] as const)),
+        peers: new Map(ends.map((one) => [one.node, one])),
+      });
+    const before = state(end('a', 'one'), end('b', 'two'), end('c', 'three'));
+    // The last one says that the key of the first is its own.
+    const now = state(end('a', ''), end('b', 'new'), end('c', '', '0e:00:00:00:00:09'), end('d', 'one'));
+    const kept = withLingering(before, now);
+    assert.deepEqual(
+      [...kept.peers.values()].map(({ key }) => key),
+      ['one', 'new', '', ''],
+    );
+    assert.equal(kept.peers.get('a'), before.peers.get('a'));
+    // And the next process knows them.
+    const memory = JSON.parse(JSON.stringify(toEgressMemory(kept, now, [])));
+    assert.deepEqual([...withMemory(now, memory).peers].sort(), [...kept.peers].sort());
   });
 
   it('gives a number that is needed again to the new slot', () => {

@@ -27,9 +27,32 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
   const takes = merged(before.takes, now.takes);
   const answers = answersAfter(before, now);
   const needed = new Set([...slots.values()].map(({ node }) => node));
-  const peers = merged(before.peers, now.peers, (node) => needed.has(node));
+  const told = withKnownKeys(before.peers, now.peers);
+  const peers = merged(before.peers, told, (node) => needed.has(node));
   if (slots === now.slots && takes === now.takes && peers === now.peers && answers.size === 0) return now;
   return { ...now, slots, takes, peers, ...(answers.size === 0 ? {} : { answers }) };
+}
+
+/**
+ * `now`, with the keys that a controller does not know since it started anew: those of before of
+ * the same ends. While it does not, no other end gets such a key. `now` itself if it has all.
+ */
+export function withKnownKeys(before: NodeEgress['peers'], now: NodeEgress['peers']): NodeEgress['peers'] {
+  const known = new Map<string, TunnelEnd>();
+  for (const [node, end] of now) {
+    const was = end.key === '' ? before.get(node) : undefined;
+    if (was?.mac === end.mac && was.address === end.address && was.key) known.set(node, was);
+  }
+  if (known.size === 0) return now;
+  const keys = new Set([...known.values()].map(({ key }) => key));
+  return new Map(
+    [...now].map(([node, end]) => {
+      const was = known.get(node);
+      if (was === undefined) return [node, keys.has(end.key) ? { ...end, key: '' } : end];
+      const filled = { ...end, key: was.key ?? '' };
+      return [node, isDeepStrictEqual(was, filled) ? was : filled];
+    }),
+  );
 }
 
 /** As NodeEgress.answers; the same object if nothing changed. */

@@ -1,4 +1,4 @@
-import { RouteMonitor, RouteSocket } from 'nftables-napi';
+import { RouteMonitor, RouteSocket, WireGuardSocket } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
@@ -10,6 +10,7 @@ import type { MonitorTrouble } from '../dataplane/dataplane.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
+import type { WireGuardPort } from './apply/wireguard.ts';
 import { ClientWaker } from './client-waker.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import type { OpenFloating } from './floating/open-floating.ts';
@@ -17,11 +18,14 @@ import { forgetAll, forgettingConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
-import { NO_NETSTATE, netstateRenderer } from './render/netstate.ts';
+import { NO_NETSTATE, netstateRenderer, tunnelRefusal } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
+import type { WireGuardKeys } from './wireguard-keys.ts';
 
 interface NetworkOptions {
-  readonly config: Pick<Config, 'interfaceGroups'>;
+  readonly config: Pick<Config, 'interfaceGroups' | 'egress'>;
+  /** Null: the configuration does not encrypt the tunnel. */
+  readonly keys: WireGuardKeys | null;
   readonly log: Log;
   readonly clock: Clock;
   /** Somebody else changed it; it was repaired by these commands. */
@@ -42,10 +46,25 @@ export interface OpenNetwork extends EgressNetwork {
 
 /** The network configuration of this machine, kept by events once something was applied. */
 export function openNetwork(options: NetworkOptions): OpenNetwork {
-  const { config, log, clock, drifted, troubled, floating, incomplete } = options;
+  const { config, keys, log, clock, drifted, troubled, floating, incomplete } = options;
   warnOfHost({ read: readSysctl }, log);
   const socket = new RouteSocket();
+  const wireguard = wireguardPort(keys);
   const stage = 'apply';
+  /** Why there is no tunnel, and what the kernel lacks of the rest. */
+  let refusal: string | null = null;
+  let lacks: readonly string[] = [];
+  function tell(): void {
+    const problems = [...(refusal === null ? [] : [refusal]), ...lacks];
+    incomplete?.(problems);
+    if (problems.length === 0)
+      log.info('the network configuration of egress gateways is complete', { stage });
+    else
+      log.error(
+        'the network configuration of egress gateways is not complete; retrying. What needs it is dropped',
+        { stage, problems },
+      );
+  }
   const interfaces = new InterfaceAddresses({
     clock,
     changed: () => options.addressesChanged?.(),
@@ -55,7 +74,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     },
   });
   const keeper = new NetstateKeeper({
-    reconciler: new NetstateReconciler(socket, kernelSysctls(socket)),
+    reconciler: new NetstateReconciler(socket, kernelSysctls(socket), wireguard),
     clock,
     open: (listener) =>
       new RouteMonitor({}, (events) => {
@@ -64,18 +83,8 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
       }),
     drifted,
     problems(problems) {
-      const messages = problems.map(({ message }) => message);
-      incomplete?.(messages);
-      if (messages.length === 0)
-        log.info('the network configuration of egress gateways is complete', { stage });
-      else
-        log.error(
-          'the network configuration of egress gateways is not complete; retrying. What needs it is dropped',
-          {
-            stage,
-            problems: messages,
-          },
-        );
+      lacks = problems.map(({ message }) => message);
+      tell();
     },
     troubled(trouble, error) {
       troubled(trouble);
@@ -84,12 +93,18 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     },
   });
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  const encrypts = config.egress.encryption === 'WireGuard';
   const render = netstateRenderer();
   const waker = new ClientWaker({ clock, log });
   const forgetting = forgettingConnections({ clock, log, waker });
   return {
     interfaces,
-    netstateOf: async (egress) => render(egress, { group, underlayMtu: await underlayMtu(socket, egress) }),
+    async netstateOf(egress) {
+      const before = refusal;
+      refusal = tunnelRefusal(egress, { encrypts });
+      if (refusal !== before) tell();
+      return render(egress, { group, encrypts, underlayMtu: await underlayMtu(socket, egress) });
+    },
     apply: (wanted, options) => keeper.apply(wanted, options),
     leave: (egress) => floating.leave(egress?.floating ?? NO_MEMBERS),
     silence: (egress) => floating.silence(toArpTable(egress)),
@@ -99,8 +114,26 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
       await forgetting.close();
       waker.close();
       await keeper.close();
-      await socket.close();
+      await Promise.all([socket.close(), wireguard.close()]);
     },
+  };
+}
+
+/** A WireGuardSocket, which is opened when a device is there that needs it. */
+export function wireguardPort(keys: WireGuardKeys | null): WireGuardPort & { close(): Promise<void> } {
+  let socket: WireGuardSocket | null = null;
+  const opened = (): WireGuardSocket => {
+    socket ??= new WireGuardSocket();
+    return socket;
+  };
+  return {
+    async keys() {
+      if (keys === null) throw new Error('this process has no key');
+      return keys;
+    },
+    device: (index) => opened().device(index),
+    change: (index, change) => opened().change(index, change),
+    close: async () => socket?.close(),
   };
 }
 
@@ -123,9 +156,11 @@ async function underlayMtu(
 export async function removeNetwork(): Promise<string[]> {
   const socket = new RouteSocket();
   try {
-    const { operations, problems } = await new NetstateReconciler(socket, kernelSysctls(socket)).apply(
-      NO_NETSTATE,
-    );
+    const { operations, problems } = await new NetstateReconciler(
+      socket,
+      kernelSysctls(socket),
+      wireguardPort(null),
+    ).apply(NO_NETSTATE);
     const [problem] = problems.filter(({ code }) => code !== 'FOREIGN');
     if (problem !== undefined) throw new Error(problem.message);
     if (operations.length > 0) await forgetAll();

@@ -113,6 +113,26 @@ describe('exemptions', () => {
         assert.equal(explain(deny, OPEN)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
     });
   }
+  it('egressTunnel: what carries it, where WireGuard encrypts it', () => {
+    const encrypted: Config = { ...OPEN, egress: { ...OPEN.egress, encryption: 'WireGuard' } };
+    const [own, other] = ['fd6e:6f64:6577:6c6c::1', 'fd6e:6f64:6577:6c6c::2'];
+    for (const flow of [
+      { ...tunnel, src: '192.0.2.9', dstPort: 7792 },
+      { ...tunnel, direction: 'egress', dst: '192.0.2.9', dstPort: 7792 },
+      { ...tunnel, src: other, dst: own },
+      { ...tunnel, direction: 'egress', src: own, dst: other },
+    ] as const) {
+      const { exemption } = explain(deny, encrypted)({ ...FLOW, ...flow });
+      assert.equal(exemption, 'egressTunnel', JSON.stringify(flow));
+      assert.equal(explain(deny, OPEN)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
+    }
+    for (const flow of [
+      { ...tunnel, src: '192.0.2.8', dstPort: 7792 },
+      { ...tunnel, src: other, dst: own, dstPort: 7792 },
+    ])
+      assert.equal(explain(deny, encrypted)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
+  });
+
   it('every exemption has a case here', () => {
     assert.deepEqual(
       cases.map(([name]) => name),

@@ -1,12 +1,14 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
+import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   DHCP,
   DHCP_ANSWERED_AT,
   dropsSpoofed,
   EGRESS_TUNNEL_PORT,
+  EGRESS_WIREGUARD_PORT,
   judgesLocalPods,
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
@@ -73,17 +75,23 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
     return isAnswer && dst !== undefined && isCovered(ANSWERED_AT, dst);
   },
   localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
-  egressTunnel(flow, { interfaceGroups }, egress) {
+  egressTunnel(flow, { interfaceGroups, egress: { encryption } }, egress) {
     const { traffic, protocol, dstPort, peer, group } = flow;
     if (egress === null || peer === undefined || traffic !== 'Host') return false;
-    if (protocol === PROTOCOL_NUMBERS.udp)
-      return dstPort === EGRESS_TUNNEL_PORT && hasMember(egress.nodes, peer);
+    if (protocol === PROTOCOL_NUMBERS.udp) {
+      const isEncrypted = encryption === 'WireGuard';
+      const isOuter = dstPort === EGRESS_TUNNEL_PORT || (isEncrypted && dstPort === EGRESS_WIREGUARD_PORT);
+      if (isOuter && hasMember(egress.nodes, peer)) return true;
+      return isEncrypted && dstPort === EGRESS_TUNNEL_PORT && isCovered(WIREGUARD_NETWORK, peer);
+    }
     const isInside = group !== undefined && group === (interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP);
     return isInside && isIcmpv6(flow, ECHO) && isEnd(egress, peer);
   },
 };
 
 const ANSWERED_AT = Object.values(DHCP_ANSWERED_AT).flatMap((text) => parseCidr(text)?.cidr ?? []);
+
+const WIREGUARD_NETWORK = [parseCidr(`${OWN_NETWORK.wireguard.network}::/64`)?.cidr ?? []].flat();
 
 /** Echo request and reply of ICMPv6. */
 const ECHO: readonly number[] = [128, 129];

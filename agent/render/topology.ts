@@ -129,8 +129,7 @@ const EXEMPTION_MATCHES: Readonly<
   dhcpClient: dhcp,
   localPods: (direction, { config, localPods }) =>
     direction === 'ingress' ? [] : localPodsMatches(config, localPods),
-  egressTunnel: (direction, { config, hasEgress }) =>
-    hasEgress ? tunnelMatches(direction, config.interfaceGroups) : [],
+  egressTunnel: (direction, { config, hasEgress }) => (hasEgress ? tunnelMatches(direction, config) : []),
 };
 
 /**

@@ -39,6 +39,8 @@ export interface AgentMetrics {
   rolledBack(probe: string): void;
   /** Sets whether the node is off (`nodewall off`). */
   off(isOff: boolean): void;
+  /** Sets how many parts the network configuration of egress gateways lacks. */
+  egressLacks(count: number): void;
   /** Adds the series of egress gateways; may be called again. */
   withEgress(): void;
   /** This and the following methods are for the agent of a cluster only. */
@@ -63,6 +65,7 @@ export const NO_METRICS: AgentMetrics = {
   recordsLost() {},
   egressRecords() {},
   egressHealth() {},
+  egressLacks() {},
   leases() {},
   monitor() {},
   counts() {},

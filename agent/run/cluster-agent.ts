@@ -28,7 +28,7 @@ import { ControllerConnection, type ControllerOptions } from './controller-conne
 import { policiesOf } from './deleted-policies.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { wasTried } from './guarded.ts';
-import { nodeReport } from './node-report.ts';
+import { type EgressAbility, nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { ReportTotals } from './report-totals.ts';
 import { type StateStore, stateStore } from './state-store.ts';
@@ -52,14 +52,6 @@ interface Parts {
   readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
-}
-
-export interface EgressAbility {
-  /**
-   * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
-   * has the feature gate.
-   */
-  readonly refused: string | null;
 }
 
 /** The values that earlier runs saved in the state directory. */
@@ -390,7 +382,7 @@ class ClusterAgent {
       hostAddresses: hostAddresses(networkInterfaces(), this.#state.folded?.state.egress?.floating),
       version: VERSION,
       dataplane: dataplanes.chosen.name,
-      ...(speaks ? { egress: { refused, problems } } : {}),
+      ...(speaks ? { egress: { ...egress, problems } } : {}),
       guard,
       totals: this.#totals.take(),
       now: clock.date(),

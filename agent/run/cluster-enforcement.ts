@@ -6,6 +6,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
+import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
 import type { GuardReport } from '../guard/guard.ts';
 import type { Destination } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
@@ -38,6 +39,7 @@ interface ClusterEnforcementParts {
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
   readonly flows: KeptFlows | null;
+  readonly egress: { readonly keys: WireGuardKeys | null };
   readonly clock: WallClock;
   readonly events: ClusterEnforcementEvents;
 }
@@ -105,6 +107,7 @@ export class ClusterEnforcement {
     const { connection, places, events } = this.#parts;
     this.#enforcement = await startEnforcement({
       ...this.#parts,
+      wireguard: this.#parts.egress.keys,
       interfaces: this.#interfaces,
       apiServer: () => places.apiServers(),
       guard: hasGuard(this.#parts.config)

@@ -11,6 +11,7 @@ async function series(totals: ReadonlyMap<string, RuleTotals>, name: string): Pr
   const registry = new Registry();
   const metrics = new EgressMetrics([registry], () => totals);
   metrics.begin();
+  metrics.lacks(2);
   metrics.records('begun', 3);
   metrics.records('lost', 1);
   const text = await registry.getSingleMetricAsString(name);
@@ -33,6 +34,9 @@ describe('metrics of egress gateways', () => {
     ]);
     assert.deepEqual(await series(totals, 'nodewall_egress_dropped_packets_total'), [
       'nodewall_egress_dropped_packets_total{reason="not-ready"} 3',
+    ]);
+    assert.deepEqual(await series(totals, 'nodewall_egress_network_lacks'), [
+      'nodewall_egress_network_lacks 2',
     ]);
     assert.deepEqual(await series(totals, 'nodewall_egress_records_total'), [
       'nodewall_egress_records_total{event="begun"} 3',

@@ -18,6 +18,7 @@ export class EgressMetrics {
   readonly #registers: Registry[];
   readonly #totals: () => ReadonlyMap<string, RuleTotals>;
   #records: Counter | null = null;
+  #lacks: Gauge | null = null;
   #health: (() => EgressHealthReport) | null = null;
   #leases: ((counts: LeaseCounts | null) => void) | null = null;
 
@@ -33,6 +34,11 @@ export class EgressMetrics {
     conntrackPressure(this.#registers);
     gatewayHealth(this.#registers, () => this.#health?.() ?? null);
     this.#leases = leaseGauges(this.#registers);
+    this.#lacks = new Gauge({
+      name: 'nodewall_egress_network_lacks',
+      help: 'Parts that the network configuration of egress gateways lacks, the tunnel for example; what needs them is dropped.',
+      registers: this.#registers,
+    });
     this.#records = new Counter({
       name: 'nodewall_egress_records_total',
       help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
@@ -44,6 +50,10 @@ export class EgressMetrics {
 
   leases(counts: LeaseCounts | null): void {
     this.#leases?.(counts);
+  }
+
+  lacks(count: number): void {
+    this.#lacks?.set(count);
   }
 
   records(event: string, lines: number): void {

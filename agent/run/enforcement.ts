@@ -10,6 +10,7 @@ import { dataplaneMigration } from '../dataplane/migration.ts';
 import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
+import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
 import type { Guard } from '../guard/guard.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -43,6 +44,8 @@ interface EnforcementParts {
   readonly enforced: (result: Enforced, submitted: NodeState) => void;
   /** The network configuration of egress gateways lacks this from now on. */
   readonly egressProblems?: (problems: readonly string[]) => void;
+  /** As in DataplaneOptions. */
+  readonly wireguard?: WireGuardKeys | null;
   /** What this node finds out about egress gateways. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
   /** Guarded apply; null: it is off. */
@@ -259,7 +262,7 @@ function rememberEgress({ egressMemory }: Running, saved: StateStore): void {
 
 type EgressOptions = Pick<
   DataplaneOptions,
-  'lastEgress' | 'lostGateways' | 'egressProblems' | 'egressHealth'
+  'lastEgress' | 'lostGateways' | 'wireguard' | 'egressProblems' | 'egressHealth'
 >;
 
 /**
@@ -267,7 +270,14 @@ type EgressOptions = Pick<
  * @param changed what the node knows by itself is different now
  */
 async function egressOptions(
-  { config: { featureGates }, saved, egressProblems, egressHealth }: EnforcementParts,
+  {
+    config: { featureGates },
+    saved,
+    metrics,
+    egressProblems,
+    egressHealth,
+    wireguard = null,
+  }: EnforcementParts,
   changed: () => void,
 ): Promise<EgressOptions> {
   if (featureGates.EgressGateway !== true) return {};
@@ -276,7 +286,11 @@ async function egressOptions(
   return {
     lastEgress: last === null ? null : withMemory(last, memory),
     lostGateways: memory?.lost ?? [],
-    ...(egressProblems === undefined ? {} : { egressProblems }),
+    wireguard,
+    egressProblems(problems) {
+      metrics.egressLacks(problems.length);
+      egressProblems?.(problems);
+    },
     egressHealth(report) {
       changed();
       egressHealth?.(report);

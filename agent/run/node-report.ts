@@ -10,6 +10,7 @@ import {
   type NodeTotals,
   type TriedPolicy,
 } from '../../apis/stream.ts';
+import { publicKeyText, type WireGuardKeys } from '../egress/wireguard-keys.ts';
 import type { GuardReport } from '../guard/guard.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';
@@ -28,10 +29,18 @@ interface Circumstances {
   readonly now: Date;
 }
 
-/** This node's means for egress gateways. */
-export interface EgressCircumstances {
-  /** Why it steers nothing; null: it steers as its view says. */
+export interface EgressAbility {
+  /**
+   * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
+   * has the feature gate.
+   */
   readonly refused: string | null;
+  /** Of its WireGuard device, for the encrypted tunnel; null: it has none. */
+  readonly keys: WireGuardKeys | null;
+}
+
+/** This node's means for egress gateways. */
+export interface EgressCircumstances extends EgressAbility {
   /** Objects that the network configuration lacks. */
   readonly problems: readonly string[];
 }
@@ -75,10 +84,14 @@ function short(one: TriedPolicy): TriedPolicy {
 
 function egressReport(
   inForce: AgentState['inForce'],
-  { refused, problems }: EgressCircumstances,
+  { refused, problems, keys }: EgressCircumstances,
 ): NodeEgressReport {
   if (refused !== null) return { refused: refused.slice(0, LONGEST_REASON) };
   const tunnel = inForce?.state.egress?.tunnel?.address;
   const some = problems.slice(0, MOST_EGRESS_PROBLEMS).map((one) => one.slice(0, LONGEST_REASON));
-  return { ...(tunnel === undefined ? {} : { tunnel }), ...(some.length === 0 ? {} : { problems: some }) };
+  return {
+    ...(tunnel === undefined ? {} : { tunnel }),
+    ...(keys === null ? {} : { key: publicKeyText(keys) }),
+    ...(some.length === 0 ? {} : { problems: some }),
+  };
 }

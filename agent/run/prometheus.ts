@@ -82,6 +82,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     leases: (counts) => ofEgress.leases(counts),
     egressRecords: (event, lines) => ofEgress.records(event, lines),
     egressHealth: (report) => ofEgress.health(report),
+    egressLacks: (count) => ofEgress.lacks(count),
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;

@@ -18,6 +18,11 @@ export interface EgressConfig {
   readonly read: readonly string[];
   /** Limits of the EgressPolicies of one namespace. */
   readonly namespaceLimits: NamespaceLimits;
+  /**
+   * How Nodes send packets to gateways: None, in clear, or by WireGuard. Agents follow what the
+   * controller says of each Node; of the configuration they take whether they have a key.
+   */
+  readonly encryption: 'None' | 'WireGuard';
   /** The directory of the results of CNI, as libcni keeps them. */
   readonly cniResults: string;
   /** The directory of CNI plugins into which the agent puts nodewall-egress; '': it does not. */
@@ -37,6 +42,7 @@ export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   unknownPods: 'Hold',
   read: ['egressgateway.spidernet.io'],
   namespaceLimits: { policies: 100, networks: 1024 },
+  encryption: 'None',
   cniResults: '/var/lib/cni/results',
   cniPlugins: '',
 };

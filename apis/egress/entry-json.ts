@@ -17,6 +17,7 @@ import {
 } from './node-egress.ts';
 import { EGRESS_API_GROUPS } from './objects.ts';
 import { formatRange, readRange } from './range-text.ts';
+import { isWireGuardKey } from './wireguard-key.ts';
 
 /** The JSON of an entry. */
 export function toWrittenEntry<P extends EgressPart>(part: P, key: string, value: EgressValues[P]): unknown {
@@ -178,12 +179,14 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
   peers: {
     key: isText,
     schema: object(
-      { address: TEXT, mac: { type: 'string', pattern: MAC }, networks: list(TEXT) },
+      { address: TEXT, mac: { type: 'string', pattern: MAC }, key: TEXT, networks: list(TEXT) },
+      'key',
       'networks',
     ),
-    write: ({ address, mac, networks }) => ({
+    write: ({ address, mac, key, networks }) => ({
       address,
       mac,
+      ...(key === undefined ? {} : { key }),
       ...(networks === undefined ? {} : { networks }),
     }),
     read: (written, node) => readEnd({ ...(written as Omit<TunnelEnd, 'node'>), node }),
@@ -280,14 +283,19 @@ interface WrittenTake {
 }
 
 /** A tunnel's end that was received. */
-export function readEnd({ node, address, mac, networks }: TunnelEnd): TunnelEnd {
+export function readEnd({ node, address, mac, key, networks }: TunnelEnd): TunnelEnd {
   const isValid =
     typeof node === 'string' &&
     isAddress(String(address)) &&
     new RegExp(MAC).test(mac) &&
+    (key === undefined || key === '' || isWireGuardKey(key)) &&
     (networks ?? []).every((cidr) => parseCidr(cidr) !== null);
   if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
-  return { node, address, mac, ...(networks === undefined ? {} : { networks }) };
+  return {
+    ...{ node, address, mac },
+    ...(key === undefined ? {} : { key }),
+    ...(networks === undefined ? {} : { networks }),
+  };
 }
 
 function familyOf(text: string): Family | null {

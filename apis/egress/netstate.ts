@@ -4,11 +4,13 @@
  * Field names are those of ip(8).
  */
 import type { Family } from '../../lib/net/address.ts';
-import { EGRESS_TUNNEL_PORT } from '../exemptions.ts';
+import { EGRESS_TUNNEL_PORT, EGRESS_WIREGUARD_PORT } from '../exemptions.ts';
 
 export interface Netstate {
   /** By name. */
   readonly links: readonly NetLink[];
+  /** Of the WireGuard device; by key. */
+  readonly peers: readonly NetPeer[];
   readonly addresses: readonly NetAddress[];
   readonly neighbours: readonly NetNeighbour[];
   readonly nexthops: readonly NetNexthop[];
@@ -18,7 +20,9 @@ export interface Netstate {
   readonly sysctls: readonly { readonly path: string; readonly value: string }[];
 }
 
-export interface NetLink {
+export type NetLink = NetVxlan | NetWireGuard;
+
+export interface NetVxlan {
   readonly kind: 'vxlan';
   readonly name: string;
   readonly mac: string;
@@ -30,6 +34,26 @@ export interface NetLink {
   readonly local: string;
 }
 
+/** Its port is OWN_NETWORK.wireguard.port, its private key the agent's. */
+export interface NetWireGuard {
+  readonly kind: 'wireguard';
+  readonly name: string;
+  readonly group: number;
+  readonly mtu: number;
+}
+
+/** The WireGuard device of another node. */
+export interface NetPeer {
+  readonly link: string;
+  /** Its public key. */
+  readonly key: string;
+  /** The address to which packets for it are sent. */
+  readonly endpoint: string;
+  /** The only address that it may send with, and is sent to. */
+  readonly address: string;
+}
+
+/** With the kernel's route to the network, if the prefix is not that of a single address. */
 export interface NetAddress {
   readonly link: string;
   readonly address: string;
@@ -73,9 +97,14 @@ export type NetRule = { readonly family: Family; readonly priority: number } & (
  */
 export const OWN_NETWORK = {
   /** Names of devices, with their kinds. */
-  links: { 'nodewall-egress': 'vxlan' },
+  links: { 'nodewall-egress': 'vxlan', 'nodewall-wg': 'wireguard' },
   /** The VXLAN device's network identifier and UDP port. */
   vxlan: { id: 7412, port: EGRESS_TUNNEL_PORT },
+  /**
+   * The UDP port of WireGuard's packets, the link group of its device, by which rules know it
+   * (0x6e77 is `nw` in ASCII), and the network of the nodes' addresses inside.
+   */
+  wireguard: { port: EGRESS_WIREGUARD_PORT, group: 0x6e77_0001, network: 'fd6e:6f64:6577:6c6c' },
   /** IFA_PROTO of addresses, RTPROT_* of next hops and routes. */
   protocol: 119,
   /**

@@ -106,6 +106,11 @@ export interface TunnelEnd {
   readonly node: string;
   /** The Node's address that carries the tunnel. All ends are of one family. */
   readonly address: string;
+  /**
+   * The public key of its WireGuard device (base64), which carries the tunnel; '': its agent has
+   * not said it yet, and nothing is sent there. Absent: the tunnel is not encrypted.
+   */
+  readonly key?: string;
   /** MAC of the device: `0e:…`, by a hash of the Node's uid or name. */
   readonly mac: string;
   /**

@@ -182,6 +182,13 @@ export const CONFIG_SCHEMA: JsonSchema = {
             },
           },
         },
+        encryption: {
+          type: 'string',
+          enum: ['None', 'WireGuard'],
+          default: 'None',
+          description:
+            'How Nodes send packets to gateways. WireGuard: authenticated and encrypted; in a cluster only.',
+        },
         cniResults: {
           type: 'string',
           description: 'The directory of the results of CNI, as libcni keeps them.',

@@ -138,7 +138,7 @@ export const NODE_VIEW = {
     ],
     tried: [{ each: 'plain' }],
     ...{ policies: 'plain', hostAddresses: ['plain'], version: 'plain', features: ['plain'] },
-    egress: { refused: 'text', tunnel: 'plain', problems: ['text'] },
+    egress: { refused: 'text', tunnel: 'plain', key: 'plain', problems: ['text'] },
     ...{ dataplane: 'plain', time: 'plain' },
   },
   conditions: CONDITIONS,

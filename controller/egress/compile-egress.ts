@@ -33,6 +33,7 @@ export interface CompiledEgress extends Ways {
   readonly inside: Inside;
   /** Hold only while there is a policy that is enforced. */
   readonly unknownPods: EgressConfig['unknownPods'];
+  readonly encryption: EgressConfig['encryption'];
   /** In evaluation order. */
   readonly policies: readonly EgressPolicy[];
   /** Addresses of pods by node, with the id of the class; null: no policy selects the pod. */
@@ -135,6 +136,7 @@ class EgressState {
       nodes: [],
       inside: this.#inside,
       unknownPods: 'Pass',
+      encryption: config.encryption,
       policies: [],
       ways: new Map(),
       allocations: [],
@@ -186,7 +188,8 @@ class EgressState {
     const { classes, decisions, crowded } = yield* this.#usedClasses();
     const { nodes } = objects;
     const parts = { inside, unknownPods, policies, sources, pods, subnets, classes, decisions, crowded };
-    this.#compiled = { nodes, ways, allocations, ...parts };
+    const { encryption } = this.#config;
+    this.#compiled = { nodes, encryption, ways, allocations, ...parts };
     return this.#compiled;
   }
 

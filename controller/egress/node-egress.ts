@@ -95,9 +95,9 @@ class NodeViews {
   *advance(compiled: CompiledEgress): Stepwise<ReadonlyMap<string, NodeEgress>> {
     const last = this.#last;
     this.#last = compiled;
-    const { nodes, inside } = compiled;
+    const { nodes, inside, encryption } = compiled;
     const hasEnds = nodes === last?.nodes && inside.leftOut === last.inside.leftOut;
-    const ends = hasEnds ? this.#ends : keptMap(tunnelEnds(nodes, inside.leftOut), this.#ends);
+    const ends = hasEnds ? this.#ends : keptMap(tunnelEnds(nodes, inside.leftOut, encryption), this.#ends);
     const changesEnds = ends !== this.#ends;
     this.#ends = ends;
     if (compiled.allocations !== last?.allocations) {

@@ -10,6 +10,19 @@ function networksOf(...podCIDRs: readonly (readonly string[])[]): (readonly stri
   return [...tunnelEnds(nodes).values()].map(({ networks }) => networks);
 }
 
+describe('the key of a tunnel’s end', () => {
+  it('is that of the Node, or not known; an end in clear has none', () => {
+    const nodes = ['one', undefined].map(
+      (tunnelKey, i) =>
+        ({ name: `node-${i}`, internalAddresses: [`192.0.2.${i}`], tunnelKey }) as unknown as Node,
+    );
+    const keysOf = (encryption: 'None' | 'WireGuard') =>
+      [...tunnelEnds(nodes, new Set(), encryption).values()].map(({ key }) => key);
+    assert.deepEqual(keysOf('WireGuard'), ['one', '']);
+    assert.deepEqual(keysOf('None'), [undefined, undefined]);
+  });
+});
+
 describe('the networks of a tunnel’s end', () => {
   it('are the Node’s pod networks', () => {
     const own = [['10.0.1.0/24', 'fd00:1::/64'], ['10.0.0.0/24']];

@@ -1,3 +1,4 @@
+import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { TunnelEnd } from '../../apis/egress/node-egress.ts';
 import type { Node } from '../../apis/objects.ts';
 import {
@@ -18,6 +19,7 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 export function tunnelEnds(
   nodes: readonly Node[],
   leftOut: ReadonlySet<string> = new Set(),
+  encryption: EgressConfig['encryption'] = 'None',
 ): Map<string, TunnelEnd> {
   const own = ownNetworks(nodes, leftOut);
   const count = (family: Family): number => nodes.filter((node) => addressOf(node, family) !== null).length;
@@ -27,7 +29,12 @@ export function tunnelEnds(
       const address = addressOf(node, family);
       if (address === null) return [];
       const networks = own.get(node.name);
-      const end = { node: node.name, address, mac: macOf(node), ...(networks && { networks }) };
+      const key = encryption === 'WireGuard' ? (node.tunnelKey ?? '') : undefined;
+      const end: TunnelEnd = {
+        ...{ node: node.name, address, mac: macOf(node) },
+        ...(key === undefined ? {} : { key }),
+        ...(networks && { networks }),
+      };
       return [[node.name, end] as const];
     }),
   );

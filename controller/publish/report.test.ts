@@ -32,10 +32,11 @@ describe('parseReport', () => {
   });
 
   it('keeps what the node says of egress gateways', () => {
-    const egress = { tunnel: '192.0.2.1', problems: ['ip rule add: \u001b[2Jdenied'] };
+    const key = `${'A'.repeat(42)}E=`;
+    const egress = { tunnel: '192.0.2.1', key, problems: ['ip rule add: \u001b[2Jdenied'] };
     const parsed = parseReport({ ...REPORT, egress: { ...egress, later: 1 } }, 'cp-1');
     assert.ok('failing' in parsed);
-    assert.deepEqual(parsed.egress, { tunnel: '192.0.2.1', problems: ['ip rule add:  [2Jdenied'] });
+    assert.deepEqual(parsed.egress, { tunnel: '192.0.2.1', key, problems: ['ip rule add:  [2Jdenied'] });
     const refused = { ...REPORT, egress: { refused: 'no device' } };
     assert.deepEqual(parseReport(refused, 'cp-1'), refused);
     for (const wrong of [
@@ -43,6 +44,8 @@ describe('parseReport', () => {
       [],
       { tunnel: 'here' },
       { refused: 7 },
+      { key: 'one' },
+      { key: `${'A'.repeat(42)}F=` },
       { problems: 'one' },
       { problems: Array(6).fill('x') },
       { problems: ['x'.repeat(3000)] },

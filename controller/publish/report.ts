@@ -1,4 +1,5 @@
 import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
+import { isWireGuardKey } from '../../apis/egress/wireguard-key.ts';
 import { API_GROUPS, type ApiGroup } from '../../apis/objects.ts';
 import {
   type FailingRule,
@@ -46,7 +47,7 @@ export function parseReport(
     `a list of no more than ${MOST_FEATURES} words, or absent`,
   );
   const steering = egress === undefined ? undefined : toEgress(egress);
-  must(steering !== null, 'egress', 'refused, tunnel, problems, or absent');
+  must(steering !== null, 'egress', 'refused, tunnel, key, problems, or absent');
   const counts = totals === undefined ? undefined : toTotals(totals);
   must(counts !== null, 'totals', 'counts, or absent');
   must(DATAPLANE_NAMES.includes(dataplane as DataplaneName), 'dataplane', DATAPLANE_NAMES.join(' or '));
@@ -127,13 +128,15 @@ function toTried(value: unknown): TriedPolicy | null {
 /** Null if it is not valid. */
 function toEgress(value: unknown): NodeEgressReport | null {
   if (!isRecord(value)) return null;
-  const { refused, tunnel, problems } = value;
+  const { refused, tunnel, key, problems } = value;
   if (refused !== undefined && !isText(refused, LONGEST.reason)) return null;
   if (tunnel !== undefined && (!isText(tunnel, 64) || parseAddress(tunnel) === null)) return null;
+  if (key !== undefined && !isWireGuardKey(key)) return null;
   if (problems !== undefined && !isProblems(problems)) return null;
   return {
     ...(refused === undefined ? {} : { refused: harmless(refused) }),
     ...(tunnel === undefined ? {} : { tunnel }),
+    ...(key === undefined ? {} : { key }),
     ...(problems === undefined ? {} : { problems: problems.map(harmless) }),
   };
 }

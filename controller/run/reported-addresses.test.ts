@@ -50,6 +50,34 @@ describe('ReportedAddresses', () => {
     await reported.close();
   });
 
+  it('gives Nodes the WireGuard keys of their agents, and each key to one', async () => {
+    const lines: unknown[] = [];
+    const log = { warn: (message: string, { node }: { node: string }) => lines.push([message, node]) };
+    let changed = Promise.withResolvers<void>();
+    const reported = made(log as unknown as Log, async () => changed.resolve());
+    reported.on(objects);
+    const keysOf = (of = objects) => reported.on(of).nodes.map(({ tunnelKey }) => tunnelKey);
+    reported.take({ ...report('a'), egress: { key: 'one' } });
+    await changed.promise;
+    assert.deepEqual(keysOf(), ['one', undefined]);
+    reported.take({ ...report('b'), egress: { key: 'one' } });
+    reported.take({ ...report('c'), egress: { key: 'three' } });
+    assert.deepEqual(keysOf(), ['one', undefined]);
+    assert.deepEqual(lines, [
+      ['the agent reports the WireGuard key of another Node; it does not count', 'b'],
+    ]);
+    // A report that says nothing of it takes no key away.
+    changed = Promise.withResolvers();
+    reported.take(report('a'));
+    reported.take({ ...report('b'), egress: { key: 'two' } });
+    await changed.promise;
+    assert.deepEqual(keysOf(), ['one', 'two']);
+    // A Node that is made anew has none, and another one may have it.
+    keysOf({ ...objects, nodes: objects.nodes.slice(1) });
+    assert.deepEqual(keysOf(), [undefined, 'two']);
+    await reported.close();
+  });
+
   it('warns once for each Node with too many addresses', async () => {
     const lines: unknown[] = [];
     const log = { warn: (_message: string, fields: object) => lines.push(fields) } as unknown as Log;

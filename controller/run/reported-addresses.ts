@@ -6,6 +6,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { AcceptedAddresses, claimedText } from '../index/accepted-addresses.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
+import { TunnelKeys } from '../index/tunnel-keys.ts';
 import type { NodeEvent } from '../status/node-events.ts';
 import { DampedNodes, itemsIn } from './damped-nodes.ts';
 import { Damper } from './damper.ts';
@@ -44,6 +45,8 @@ export class ReportedAddresses {
   readonly #changed;
   readonly #nodes: DampedNodes;
   readonly #reports: Damper<readonly string[]>;
+  readonly #keys = new TunnelKeys();
+  readonly #reportedKeys: Damper<string>;
   /** What was logged, by message: the names of the Nodes. */
   readonly #logged = new Map<string, Set<string>>();
   /** The Nodes as damped last. */
@@ -65,10 +68,12 @@ export class ReportedAddresses {
     };
     this.#nodes = new DampedNodes(damping);
     this.#reports = new Damper({ ...damping, withoutRemoved: itemsIn });
+    this.#reportedKeys = new Damper({ ...damping, withoutRemoved: (published) => published });
   }
 
-  take({ node, hostAddresses }: NodeReport): void {
+  take({ node, hostAddresses, egress }: NodeReport): void {
     if (!this.#addresses.has(node)) return;
+    if (egress?.key !== undefined) this.#takeKey(node, this.#reportedKeys.set(node, egress.key));
     const { usable, beyond, outside } = this.#addresses.usable(hostAddresses);
     const ignored = { ignored: beyond };
     if (beyond > 0)
@@ -92,6 +97,7 @@ export class ReportedAddresses {
   on(objects: ClusterObjects): ClusterObjects {
     const nodes = this.#nodes.advance(objects.nodes);
     for (const [node, addresses] of this.#reports.take()) this.#addresses.report(node, addresses);
+    for (const [node, key] of this.#reportedKeys.take()) this.#takeKey(node, key);
     const accepted = this.#accepted.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
     for (const { name, claimedAddresses } of accepted.nodes)
       if (claimedAddresses !== undefined) this.#refused(name, claimedAddresses);
@@ -99,7 +105,14 @@ export class ReportedAddresses {
     const advanced = this.#addresses.advance(accepted);
     for (const { name } of listChange(this.#last, nodes).removed) this.#forgetDeleted(name);
     this.#last = nodes;
-    return advanced;
+    return this.#keys.on(advanced);
+  }
+
+  #takeKey(node: string, key: string | null): void {
+    const outcome = this.#keys.report(node, key);
+    if (outcome === 'new') this.#changed.trigger();
+    if (outcome === 'taken')
+      this.#warn(node, 'the agent reports the WireGuard key of another Node; it does not count', {});
   }
 
   /** Once for each Node, as long as the same addresses are refused. */
@@ -118,6 +131,8 @@ export class ReportedAddresses {
   #forgetDeleted(name: string): void {
     if (this.#addresses.has(name)) return;
     this.#reports.delete(name);
+    this.#reportedKeys.delete(name);
+    this.#keys.report(name, null);
     this.#told.delete(name);
     for (const names of this.#logged.values()) names.delete(name);
   }
@@ -125,6 +140,7 @@ export class ReportedAddresses {
   close(): Promise<void> {
     this.#nodes.close();
     this.#reports.close();
+    this.#reportedKeys.close();
     return this.#changed.close();
   }
 

@@ -50,7 +50,7 @@ const base = fakeNodeEgress({
 const log = createLogger({ silent: true });
 const netlink = new Netlink();
 const network = openNetwork({
-  ...{ config: DEFAULT_CONFIG, log, clock: systemClock, drifted() {}, troubled() {} },
+  ...{ config: DEFAULT_CONFIG, keys: null, log, clock: systemClock, drifted() {}, troubled() {} },
   floating: { leave: async () => {}, silence: async () => {}, verify: async () => [] },
 });
 const reconciler = new EgressReconciler(new NodeRuleReconciler(netlinkKernel(netlink)), network, null);

@@ -5,6 +5,7 @@
 import { RouteSocket } from 'nftables-napi';
 import { NetstateReconciler } from '../../agent/egress/apply/netstate-reconciler.ts';
 import { kernelSysctls } from '../../agent/egress/apply/sysctls.ts';
+import { wireguardPort } from '../../agent/egress/open-network.ts';
 import { type Netstate, OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { MOST_SLOTS } from '../../apis/egress/node-egress.ts';
 import { median } from '../measure/statistics.ts';
@@ -46,6 +47,7 @@ function netstate(first: number): Netstate {
         ...{ ...OWN_NETWORK.vxlan, local: '10.0.0.1' },
       },
     ],
+    peers: [],
     addresses: [],
     neighbours: numbers.flatMap((peer) => {
       const mac = `0e:00:00:00:${byte(peer >> 8)}:${byte(peer & 255)}`;
@@ -84,6 +86,7 @@ const reconciler = new NetstateReconciler(
     },
   },
   kernelSysctls(socket),
+  wireguardPort(null),
 );
 
 async function timed(wanted: Netstate): Promise<{ readonly whole: number; readonly exchange: number }> {

@@ -31,6 +31,7 @@ const LIMIT = 30_000;
 
 export interface EgressBed {
   readonly lab: EgressLab;
+  stateDir(node: string): string;
   readonly cluster: TestCluster;
   /** Sets the feature gates of the cluster. */
   setGates(gates: string): Promise<void>;
@@ -62,7 +63,8 @@ export interface AgentStart {
 
 export { gateway };
 
-export async function startEgressBed(nodes: readonly string[]): Promise<EgressBed> {
+/** @param settings of controller and agents, beside those that all beds have */
+export async function startEgressBed(nodes: readonly string[], settings: object = {}): Promise<EgressBed> {
   const lab = await createEgressLab({ nodes, podsPerNode: 2 });
   const cluster = await startCluster({ namespace: lab.server, address: ADDRESS }).catch(async (error) => {
     await lab.close();
@@ -81,6 +83,7 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     await cluster.established();
     const token = await cluster.token('nodewall-system/nodewall-controller');
     await cluster.kubeconfigFor('controller', { token });
+    await writeFile(file('controller.config'), JSON.stringify(settings));
     await relay(lab.server, { path: file('health.socket') }, { host: '127.0.0.1', port: METRICS_PORT });
     await Promise.all(clusterObjects(lab).map(add));
   }
@@ -112,7 +115,8 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
     await running.get('controller')?.end('SIGTERM');
     const args = [
       ...['controller', '--kubeconfig', file('controller.kubeconfig'), '--listen', `${ADDRESS}:${PORT}`],
-      ...['--metrics-listen', `127.0.0.1:${METRICS_PORT}`, '--log-format', 'json', ...options],
+      ...['--metrics-listen', `127.0.0.1:${METRICS_PORT}`, '--log-format', 'json'],
+      ...['--config', file('controller.config'), ...options],
     ];
     const one = toRunningAgent(lab.server.spawn([program, ...args]));
     running.set('controller', one);
@@ -131,7 +135,7 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
       const bound = { boundNode: node, audiences: ['nodewall-controller'] };
       const token = await cluster.token('nodewall-system/nodewall-agent', bound);
       await writeFile(file(`${node}.token`), token, { mode: 0o600 });
-      await writeFile(file(`${node}.config`), JSON.stringify(CONFIG));
+      await writeFile(file(`${node}.config`), JSON.stringify({ ...CONFIG, ...settings }));
     };
     await Promise.all(nodes.map(one));
   }
@@ -167,6 +171,7 @@ export async function startEgressBed(nodes: readonly string[]): Promise<EgressBe
   }
   return {
     ...{ lab, cluster, apply, startController, startAgent, agent, logs, policyStatus, sourcesOf },
+    stateDir: (node) => file(`${node}.state`),
     gatewayStatus: (name) => status<WrittenGatewayStatus>('egressgateways', name),
     setGates: (gates) =>
       apply({

@@ -18,6 +18,7 @@ export const EXAMPLE: Netstate = {
       local: '10.0.0.1',
     },
   ],
+  peers: [],
   addresses: [{ link: LINK, address: '169.254.74.12', prefixLength: 32 }],
   neighbours: [
     { kind: 'fdb', link: LINK, mac: '0e:00:00:00:00:02', remote: '10.0.0.2' },

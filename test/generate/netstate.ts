@@ -61,13 +61,14 @@ function toNetstate(choices: Choices): Netstate {
     { link: UPLINK, address: `192.0.2.${number}`, prefixLength: 32 },
     { link: UPLINK, address: `2001:db8::${number}`, prefixLength: 128 },
   ]);
-  const nothing = { links: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] };
+  const nothing = { links: [], peers: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] };
   if (!hasLink) return { ...nothing, addresses: taken };
   const remote = (number: number): string => (isV6 ? `fd00::${number}` : `10.0.0.${number}`);
   const { id, port } = OWN_NETWORK.vxlan;
   const peers = choices.peers.flatMap((end, i) => (end === 0 ? [] : [{ number: i + 1, end: 10 * end + i }]));
   return {
     links: [{ kind: 'vxlan', name: LINK, mac: macOf(mac), group, mtu, id, port, local: remote(mac) }],
+    peers: [],
     addresses: [...taken, { link: LINK, address: '169.254.74.12', prefixLength: 32 }],
     neighbours: peers.flatMap(({ number, end }) => [
       { kind: 'fdb', link: LINK, mac: macOf(number + 16), remote: remote(end) } as const,

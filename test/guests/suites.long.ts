@@ -1,6 +1,7 @@
 /**
- * Suites of the project in guests: the demo and the kernel's verdicts, by the oldest kernel that is
- * tried and by the newest. `NODEWALL_GUESTS=bookworm,trixie` takes those of these suites of Debian.
+ * Suites of the project in guests: the demo, the encrypted tunnel and the kernel's verdicts, by the
+ * oldest kernel that is tried and by the newest. `NODEWALL_GUESTS=bookworm,trixie` takes those of
+ * these suites of Debian.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ const CHECKOUT = join(import.meta.dirname, '../..');
 const LIMIT_MS = 3_000_000;
 const RUNS = [
   { title: 'passes the demo', command: 'node test/demo/main.ts' },
+  { title: 'encrypts the tunnel of egress gateways', command: 'mocha test/kernel/egress-wireguard.test.ts' },
   { title: 'gives each verdict as it is meant', command: 'mocha test/kernel/verdicts.test.ts' },
 ];
 const named = process.env.NODEWALL_GUESTS?.split(',') ?? ['bullseye', 'sid'];

@@ -2,75 +2,20 @@
  * The kernel's network configuration is the wanted one, whatever it was, and whoever changes it.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import type { NetstateResult } from '../../agent/egress/apply/netstate-reconciler.ts';
 import { netstateText } from '../../agent/egress/apply/netstate-text.ts';
 import { NO_NETSTATE } from '../../agent/egress/render/netstate.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import { netstates, UPLINK } from '../generate/netstate.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { assertKernelHas } from './ip-netstate.ts';
+import { Keeper, SOON } from './kept-netstate.ts';
 import { kernelSuite } from './kernel-suite.ts';
 
 const STATES = 24;
 const KILLS = 4;
 const LINK = 'nodewall-egress';
-/** Shorter than the interval of full comparisons: what is repaired by then was told by an event. */
-const SOON = 20_000;
-
-type Said = { readonly applied?: NetstateResult; readonly drifted?: readonly string[] } & Partial<
-  Pick<NetstateResult, 'problems'>
->;
-
-/** A process that keeps Netstates in a namespace. */
-class Keeper {
-  readonly #child: ReturnType<Namespace['spawn']>;
-  readonly #said: Said[] = [];
-  #heard = Promise.withResolvers<void>();
-
-  constructor(namespace: Namespace, around: readonly string[] = []) {
-    const child = join(import.meta.dirname, 'netstate-child.ts');
-    this.#child = namespace.spawn([...around, process.execPath, child]);
-    this.#child.stderr.pipe(process.stderr);
-    createInterface(this.#child.stdout).on('line', (line) => {
-      this.#said.push(JSON.parse(line));
-      this.#heard.resolve();
-    });
-  }
-
-  write(netstate: Netstate): void {
-    this.#child.stdin.write(`${JSON.stringify(netstate)}\n`);
-  }
-
-  async apply(netstate: Netstate): Promise<NetstateResult> {
-    this.write(netstate);
-    return this.next(({ applied }) => applied ?? null);
-  }
-
-  /**
-   * The first thing it says of which something is found; what was said before that is forgotten.
-   */
-  async next<Found>(find: (said: Said) => Found | null): Promise<Found> {
-    const limit = AbortSignal.timeout(SOON);
-    for (;;) {
-      for (let said = this.#said.shift(); said !== undefined; said = this.#said.shift()) {
-        const found = find(said);
-        if (found !== null) return found;
-      }
-      this.#heard = Promise.withResolvers();
-      await Promise.race([this.#heard.promise, once(limit, 'abort').then(() => assert.fail('said nothing'))]);
-    }
-  }
-
-  async kill(): Promise<void> {
-    this.#child.kill('SIGKILL');
-    await once(this.#child, 'exit');
-  }
-}
 
 kernelSuite('network configuration of egress gateways', () => {
   let namespace: Namespace;

@@ -10,6 +10,7 @@ import { createEgressLab, type EgressLab, SERVER, SERVER_PORT } from './egress-l
 import { kernelSuite } from './kernel-suite.ts';
 import { talk } from './talk.ts';
 import { until } from './until.ts';
+import { sendDatagrams, vxlanFrame } from './vxlan-frame.ts';
 
 const FLOWS = ([4, 6] as const).map((family) => ({ family, protocol: 'udp' }) as const);
 const [TUNNEL_PORT, CLAIM_PORT, INSIDE_PORT] = [7790, 7791, 7777];
@@ -60,25 +61,13 @@ kernelSuite('the tunnel of egress gateways', () => {
 
   /** A datagram to the tunnel's port of gw-1, with a frame as a node's from a pod. */
   function frame(from: string, pod: string, to: string, port: number): Buffer {
-    const udp = Buffer.concat([u16(5555, port, 8 + 4, 0), Buffer.from('evil')]);
-    const ip = Buffer.concat([
-      Buffer.from('45000020000040004011', 'hex'),
-      u16(0),
-      ...[lab.pod(pod).v4, to].map((text) => Buffer.from(text.split('.').map(Number))),
-    ]);
-    ip.writeUInt16BE(checksum(ip), 10);
-    const ethernet = ['gw-1', from].map((node) => hex((macs.get(node) ?? '').replaceAll(':', '')));
-    return Buffer.concat([hex('0800000000'), hex('1cf400'), ...ethernet, hex('0800'), ip, udp]);
+    const [own = '', other = ''] = ['gw-1', from].map((node) => macs.get(node));
+    return vxlanFrame({ macs: [own, other], src: lab.pod(pod).v4, dst: to, port });
   }
 
   /** Sends it from a node: `argv` decides with which rights. */
-  async function send(node: string, argv: readonly string[], to: string, bytes: Buffer): Promise<void> {
-    const { namespace } = lab.node(node);
-    const escaped = [...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
-    // One datagram, also where a byte is a newline.
-    const script = `printf '${escaped}' | dd iflag=fullblock bs=${bytes.length} count=1 status=none > /dev/udp/${to}`;
-    for (let i = 0; i < 3; i++) await namespace.run([...argv, 'bash', '-c', script], { anyStatus: true });
-  }
+  const send = (node: string, argv: readonly string[], to: string, bytes: Buffer): Promise<void> =>
+    sendDatagrams(lab.node(node).namespace, argv, to, bytes);
 
   /** Packets that the rules of a node with this comment have counted. */
   async function counted(node: string, comment: string): Promise<number> {
@@ -199,18 +188,3 @@ kernelSuite('the tunnel of egress gateways', () => {
     assert.doesNotMatch(stdout, /dport=779[01]/);
   });
 });
-
-function u16(...values: readonly number[]): Buffer {
-  return Buffer.from(values.flatMap((value) => [value >> 8, value & 255]));
-}
-
-function hex(text: string): Buffer {
-  return Buffer.from(text, 'hex');
-}
-
-function checksum(bytes: Buffer): number {
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-  return ~sum & 0xffff;
-}

@@ -110,7 +110,8 @@ function shown(lists: readonly (readonly Shown[])[], filter: string): string[] {
 
 function expected({ links, addresses, neighbours, nexthops, routes, rules, sysctls }: Netstate): string[] {
   return [
-    ...links.map((it) => {
+    ...links.flatMap((it) => {
+      if (it.kind !== 'vxlan') return [];
       const { mac, mtu, group, id, port, local } = it;
       return line('link', 'vxlan', mac, mtu, group, true, id, port, local, false, local.includes(':'));
     }),

@@ -120,7 +120,12 @@ function withEgress(
   const { clock } = parts;
   const addressesChanged = (): void => health.refresh();
   const around = { config, log, clock, drifted, troubled, floating };
-  const network = egress.openNetwork({ ...around, addressesChanged, incomplete: egressProblems });
+  const network = egress.openNetwork({
+    ...around,
+    keys: options.wireguard ?? null,
+    addressesChanged,
+    incomplete: egressProblems,
+  });
   let latest: NodeState | null = null;
   const health: EgressHealth = new egress.EgressHealth({
     ...{ clock, log, interfaces: network.interfaces, lost: options.lostGateways ?? [] },

@@ -11,7 +11,7 @@ import type {
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
-import { keyOf, type NetObject, objectText } from './net-object.ts';
+import { isSingle, keyOf, type NetObject, objectText } from './net-object.ts';
 
 /** An object of the kernel that is nodewall's, or has a name or number that is. */
 export interface KernelObject {
@@ -65,6 +65,8 @@ function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
   const { name, kind, group, mtu, mac, isUp, vxlan } = link;
   if (!isOwnLinkName(name)) return null;
   const down = isUp ? [] : ['down'];
+  if (kind === LINKS[name] && kind === 'wireguard')
+    return made({ type: 'link', it: { kind, name, group, mtu } }, raw, true, down);
   const isOurs =
     kind === LINKS[name] && vxlan?.id === OWN_NETWORK.vxlan.id && vxlan.port === OWN_NETWORK.vxlan.port;
   if (vxlan === null || !isOurs) {
@@ -91,7 +93,9 @@ function fromAddress(it: RouteAddress, names: LinkNames, raw: RouteObject): Kern
   const isOnOurs = name !== undefined && isOwnLinkName(name) && !address.startsWith('fe80:');
   if (protocol !== PROTOCOL && !isOnOurs) return null;
   const odd = [
-    ...(noPrefixRoute ? [] : ['with its route']),
+    ...(noPrefixRoute === isSingle(address, prefixLength)
+      ? []
+      : [noPrefixRoute ? 'noprefixroute' : 'with its route']),
     ...(deprecated === address.includes(':') ? [] : ['other lifetime']),
   ];
   return made({ type: 'address', it: { link, address, prefixLength } }, raw, true, odd);

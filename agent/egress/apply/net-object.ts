@@ -8,6 +8,7 @@ import {
   type Netstate,
   OWN_NETWORK,
 } from '../../../apis/egress/netstate.ts';
+import { BITS } from '../../../lib/net/address.ts';
 
 /** One object of a Netstate. */
 export type NetObject =
@@ -32,6 +33,11 @@ export function netObjects(netstate: Netstate): NetObject[] {
     ...routes.map((it) => ({ type: 'route', it }) as const),
     ...rules.toSorted((a, b) => b.priority - a.priority).map((it) => ({ type: 'rule', it }) as const),
   ];
+}
+
+/** Whether the prefix is that of one address alone. */
+export function isSingle(address: string, prefixLength: number): boolean {
+  return prefixLength === BITS[address.includes(':') ? 6 : 4];
 }
 
 /** Which object it is: two with the same key cannot be there at one time. */
@@ -61,7 +67,7 @@ export function objectText(object: NetObject): string {
     case 'address': {
       const { address, prefixLength, link } = object.it;
       const v6 = address.includes(':') ? ' nodad preferred_lft 0' : '';
-      return `ip addr add ${address}/${prefixLength} dev ${link} noprefixroute${v6}`;
+      return `ip addr add ${address}/${prefixLength} dev ${link}${isSingle(address, prefixLength) ? ' noprefixroute' : ''}${v6}`;
     }
     case 'neighbour':
       return object.it.kind === 'fdb'
@@ -86,6 +92,8 @@ export function objectText(object: NetObject): string {
 }
 
 function linkText(it: NetLink): string {
+  if (it.kind === 'wireguard')
+    return `ip link add ${it.name} mtu ${it.mtu} group ${it.group} up type wireguard`;
   const { name, mac, mtu, group, id, port, local } = it;
   const device = `ip link add ${name} address ${mac} mtu ${mtu} group ${group} up`;
   const checksum = local.includes(':') ? '' : ' noudpcsum';

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { RouteEvent, RouteObject } from 'nftables-napi';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
+import { FakeWireGuard } from '../../../test/fake/fake-wireguard.ts';
 import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
 import { NetstateKeeper } from './netstate-keeper.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';
@@ -13,12 +14,16 @@ function setUp() {
   let listener: ((events: readonly RouteEvent[]) => void) | null = null;
   const settings = new Map<string, string>();
   const keeper = new NetstateKeeper({
-    reconciler: new NetstateReconciler(kernel, {
-      read: (path) => settings.get(path) ?? '',
-      async write(path, value) {
-        settings.set(path, value);
+    reconciler: new NetstateReconciler(
+      kernel,
+      {
+        read: (path) => settings.get(path) ?? '',
+        async write(path, value) {
+          settings.set(path, value);
+        },
       },
-    }),
+      new FakeWireGuard(),
+    ),
     clock,
     open(heard) {
       listener = heard;

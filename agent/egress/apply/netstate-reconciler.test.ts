@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { RouteObject } from 'nftables-napi';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
+import { FakeWireGuard } from '../../../test/fake/fake-wireguard.ts';
 import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';
@@ -19,7 +20,12 @@ function setUp() {
       settings.set(path, value);
     },
   };
-  return { kernel, settings, sysctls, reconciler: new NetstateReconciler(kernel, sysctls) };
+  return {
+    kernel,
+    settings,
+    sysctls,
+    reconciler: new NetstateReconciler(kernel, sysctls, new FakeWireGuard()),
+  };
 }
 
 const lo: RouteObject = {
@@ -90,7 +96,7 @@ describe('NetstateReconciler', () => {
       const { kernel, sysctls, reconciler } = setUp();
       await reconciler.apply(EXAMPLE);
       for (const object of kernel.objects.slice(cut)) kernel.remove((it) => it === object);
-      const { problems } = await new NetstateReconciler(kernel, sysctls).apply(EXAMPLE);
+      const { problems } = await new NetstateReconciler(kernel, sysctls, new FakeWireGuard()).apply(EXAMPLE);
       assert.deepEqual(problems, []);
       assert.equal(kernel.objects.length, whole.kernel.objects.length);
     }
@@ -165,7 +171,11 @@ describe('NetstateReconciler', () => {
     const refuses = async () => {
       throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
     };
-    const reconciler = new NetstateReconciler(kernel, { read: () => '0', write: refuses });
+    const reconciler = new NetstateReconciler(
+      kernel,
+      { read: () => '0', write: refuses },
+      new FakeWireGuard(),
+    );
     const { problems } = await reconciler.apply(EXAMPLE);
     assert.match(
       problems[0]?.message ?? '',

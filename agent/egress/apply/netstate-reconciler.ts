@@ -8,7 +8,8 @@ import { netObjects } from './net-object.ts';
 import { foreignProblems, type NetProblem, refused } from './problem.ts';
 import { type KernelNetwork, type RoutePort, readKernel } from './read-kernel.ts';
 import { applySysctls, type SysctlPort } from './sysctls.ts';
-import { toRouteObject } from './to-change.ts';
+import { linkOf, toRouteObject } from './to-change.ts';
+import { WireGuardPeers, type WireGuardPort } from './wireguard.ts';
 
 export interface NetstateResult {
   /** The changes, as the commands that would make them; a removal begins with `delete: `. */
@@ -32,6 +33,7 @@ const GONE: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH', 'ENODEV', 'EADDRNO
 export class NetstateReconciler {
   readonly #port: RoutePort;
   readonly #sysctls: SysctlPort;
+  readonly #peers: WireGuardPeers;
   #wanted: Netstate = NO_NETSTATE;
   #options: ApplyOptions = {};
   /** The state that the kernel was last brought to completely. */
@@ -40,9 +42,10 @@ export class NetstateReconciler {
   #current: Map<string, KernelObject> | null = null;
   #names: LinkNames = new Map();
 
-  constructor(port: RoutePort, sysctls: SysctlPort) {
+  constructor(port: RoutePort, sysctls: SysctlPort, wireguard: WireGuardPort) {
     this.#port = port;
     this.#sysctls = sysctls;
+    this.#peers = new WireGuardPeers(wireguard);
   }
 
   /** Rejects if the kernel cannot be read or asked. */
@@ -73,8 +76,18 @@ export class NetstateReconciler {
     const results: NetstateResult[] = [{ operations: [], problems: foreignProblems(foreign, blocked) }];
     results.push(await this.#exchange(links));
     if (links.length > 0) await this.#readLinks();
-    results.push(await applySysctls(this.#sysctls, wanted.sysctls));
-    results.push(await this.#exchange(now));
+    const indexes = this.#indexes();
+    // Which one the kernel refused is said, and not what needs it.
+    const refusedLinks = wanted.links.map(({ name }) => name).filter((name) => !indexes.has(name));
+    const isOnRefused = (link: string): boolean => refusedLinks.includes(link);
+    const sysctls = wanted.sysctls.filter(({ path }) => !path.split('/').some(isOnRefused));
+    results.push(await applySysctls(this.#sysctls, sysctls));
+    results.push(await this.#peers.apply(wanted, (link) => indexes.get(link), removals));
+    results.push(
+      await this.#exchange(
+        now.filter((it) => it.operation === 'delete' || !isOnRefused(linkOf(it.object) ?? '')),
+      ),
+    );
     return {
       operations: results.flatMap(({ operations }) => operations),
       problems: results.flatMap(({ problems }) => problems),
@@ -106,7 +119,7 @@ export class NetstateReconciler {
   /** One exchange with the kernel. */
   async #exchange(operations: readonly NetOperation[]): Promise<NetstateResult> {
     if (operations.length === 0) return { operations: [], problems: [] };
-    const indexes = new Map(Array.from(this.#names, ([index, name]) => [name, index]));
+    const indexes = this.#indexes();
     const changes = operations.map((it): RouteChange => {
       const { operation } = it;
       if (operation === 'delete') return { ...it.found.raw, operation };
@@ -128,6 +141,10 @@ export class NetstateReconciler {
       else this.#current?.set(it.key, toKnown(it, indexes));
     }
     return { operations: done.map(operationText), problems };
+  }
+
+  #indexes(): ReadonlyMap<string, number> {
+    return new Map(Array.from(this.#names, ([index, name]) => [name, index]));
   }
 
   #read(): Promise<KernelNetwork> {

@@ -1,5 +1,6 @@
 import type { Netstate } from '../../../apis/egress/netstate.ts';
 import { type NetObject, netObjects, objectText } from './net-object.ts';
+import { peersText } from './wireguard.ts';
 
 /**
  * The commands of ip(8), bridge(8) and sysctl(8) that make this network configuration, in order.
@@ -9,6 +10,7 @@ export function netstateText(netstate: Netstate): string {
   const isLink = ({ type }: NetObject): boolean => type === 'link';
   const lines = [
     ...objects.filter(isLink).map(objectText),
+    ...peersText(netstate),
     ...netstate.sysctls.map(({ path, value }) => `sysctl -w ${path}=${value}`),
     ...objects.filter((it) => !isLink(it)).map(objectText),
   ];

@@ -3,7 +3,7 @@ import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { BITS, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { METRIC, ROUTE_TYPE, RULE_PROTOCOL } from './kernel-object.ts';
-import type { NetObject } from './net-object.ts';
+import { isSingle, type NetObject } from './net-object.ts';
 
 const NONE = new Uint8Array(0);
 
@@ -17,7 +17,7 @@ export function toRouteObject(object: NetObject, links: ReadonlyMap<string, numb
     case 'address': {
       const { link, address, prefixLength } = object.it;
       const isV6 = address.includes(':');
-      const flags = { noPrefixRoute: true, noDad: isV6, deprecated: isV6 };
+      const flags = { noPrefixRoute: isSingle(address, prefixLength), noDad: isV6, deprecated: isV6 };
       const it = {
         link: indexOf(link),
         address: bytesOf(address),
@@ -76,6 +76,7 @@ export function linkOf(object: NetObject): string | null {
 function toLink(it: Extract<NetObject, { type: 'link' }>['it'], index: number) {
   const { name, kind, group } = it;
   const any = { index, name, kind, group, isUp: true };
+  if (it.kind === 'wireguard') return { ...any, mtu: it.mtu, mac: NONE, vxlan: null };
   const { mac, mtu, id, port, local } = it;
   // The kernel has another switch for outer IPv6, where checksums are on by default.
   const checksum = local.includes(':');

@@ -5,7 +5,19 @@ import { plainChain, plainRule } from '../../render/plain.ts';
 import type { BaseChain, Chain, Match, MatchOf, NftRule, Statement } from '../../render/ruleset.ts';
 import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
 import { ENDED, GATEWAY, HAS_WAY, MARK_MASK, NUMBER_MASK, OTHER_BITS, SENT } from './marks.ts';
-import { CLAIMS, claims, echoes, inSet, NAME, nodes, OWN_PORTS, TUNNEL_PORT } from './tunnel-rules.ts';
+import {
+  byWireGuard,
+  CLAIMS,
+  claims,
+  echoes,
+  inSet,
+  NAME,
+  nodes,
+  OWN_PORTS,
+  ofWireGuard,
+  TUNNEL_PORT,
+  WIREGUARD_PORT,
+} from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
   ...{ match: 'mark', of: 'ct', mask, value, negated },
@@ -47,6 +59,7 @@ interface FrameParts {
  * node passes them, so each asks first what ends it for most packets.
  */
 export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: FrameParts): Chain[] {
+  const encrypts = hasTunnel && config.egress.encryption === 'WireGuard';
   const pods = config.interfaceGroups.pods;
   const tunnelGroup = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const tunnel = (field: 'iifgroup' | 'oifgroup', negated = false): Match => ({
@@ -57,8 +70,9 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     ...{ match: 'interfaceGroup', field: 'oifgroup', groups: [pods], negated: true },
   };
   return [
-    ...(hasTunnel ? tunnelChains(tunnel('iifgroup'), hasFloating ? toFloating() : []) : []),
-    ...sentChains(tunnel('oifgroup'), hasTunnel),
+    ...(hasTunnel ? tunnelChains(tunnel('iifgroup'), hasFloating ? toFloating() : [], encrypts) : []),
+    ...(encrypts ? wireguardChains() : []),
+    ...sentChains(tunnel('oifgroup'), hasTunnel, encrypts),
     // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
     base(STEER, { hook: 'prerouting', priority: -80 }, [
       plainRule(goto(NAME.marked), MARK_CT(MARK_MASK, 0, true)),
@@ -213,6 +227,8 @@ function silence(): Chain {
 
 const NODES_ONLY = 'the tunnel is for Nodes only';
 const TUNNEL_ONLY = 'only the tunnel sends to its ports';
+const WIREGUARD_ONLY = 'between WireGuard devices only the tunnel';
+const ENCRYPTED = 'the tunnel is encrypted';
 const NOT_ALIVE = 'the address is not alive on this node';
 /** Neighbour solicitations and advertisements. */
 const NEIGHBOURS: Match = {
@@ -228,9 +244,21 @@ export function toNodeRules(hasTunnel: boolean): NftRule[] {
   return hasTunnel ? [plainRule({ kind: 'jump', chain: NAME.toNode })] : [];
 }
 
-function untracked(...fields: readonly ('saddr' | 'daddr')[]): NftRule[] {
+function untracked(encrypts: boolean, ...fields: readonly ('saddr' | 'daddr')[]): NftRule[] {
+  if (encrypts) return [plainRule({ kind: 'notrack' }, ...fields.map(ofWireGuard))];
+  return betweenNodes(fields);
+}
+
+/** Who has a Node's key has to have an address of a Node too. */
+function notOfNodes(port: Match): NftRule[] {
   return FAMILIES.map((family) =>
-    plainRule({ kind: 'notrack' }, ...fields.map((field) => nodes(family, field))),
+    dropCounted(NODES_ONLY, port, { match: 'notInSet', family, field: 'saddr', set: NAME.nodes(family) }),
+  );
+}
+
+function betweenNodes(fields: readonly ('saddr' | 'daddr')[], ...matches: readonly Match[]): NftRule[] {
+  return FAMILIES.map((family) =>
+    plainRule({ kind: 'notrack' }, ...matches, ...fields.map((field) => nodes(family, field))),
   );
 }
 
@@ -240,7 +268,7 @@ function untracked(...fields: readonly ('saddr' | 'daddr')[]): NftRule[] {
  * process without a capability speaks in the name of the tunnel, in the network namespace of the
  * Node either.
  */
-function sentChains(toTunnel: Match, hasTunnel: boolean): Chain[] {
+function sentChains(toTunnel: Match, hasTunnel: boolean, encrypts: boolean): Chain[] {
   const inner = [echoes('egress'), claims('egress')].map((matches) =>
     plainRule(goto(NAME.sentInner), toTunnel, ...matches),
   );
@@ -248,6 +276,7 @@ function sentChains(toTunnel: Match, hasTunnel: boolean): Chain[] {
     base('egress-send', { hook: 'output', priority: -300 }, [
       ...(hasTunnel ? inner : []),
       plainRule(goto(NAME.sent), OWN_PORTS),
+      ...(encrypts ? betweenNodes(['daddr'], WIREGUARD_PORT) : []),
     ]),
     plainChain(NAME.sent, [
       ...(hasTunnel ? [plainRule(goto(NAME.sentOuter), MARK_META(MARK_MASK, SENT))] : []),
@@ -261,7 +290,7 @@ function sentChains(toTunnel: Match, hasTunnel: boolean): Chain[] {
             plainRule({ kind: 'setMark', to: 'meta', from: 'meta', mask: OTHER_BITS, value: SENT }),
             plainRule({ kind: 'notrack' }),
           ]),
-          plainChain(NAME.sentOuter, [plainRule(clearMark()), ...untracked('daddr')]),
+          plainChain(NAME.sentOuter, [plainRule(clearMark()), ...untracked(encrypts, 'daddr')]),
         ]
       : []),
   ];
@@ -271,7 +300,7 @@ function sentChains(toTunnel: Match, hasTunnel: boolean): Chain[] {
  * The tunnel's own packets: not tracked, from Nodes only, and nothing but echoes and claims inside
  * for this node.
  */
-function tunnelChains(fromTunnel: Match, floating: readonly NftRule[]): Chain[] {
+function tunnelChains(fromTunnel: Match, floating: readonly NftRule[], encrypts: boolean): Chain[] {
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
     base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
@@ -279,9 +308,10 @@ function tunnelChains(fromTunnel: Match, floating: readonly NftRule[]): Chain[] 
       plainRule({ kind: 'notrack' }, fromTunnel, ...echoes('ingress')),
       plainRule({ kind: 'notrack' }, fromTunnel, ...claims('ingress')),
     ]),
-    plainChain(NAME.untracked, untracked('saddr', 'daddr')),
+    plainChain(NAME.untracked, untracked(encrypts, 'saddr', 'daddr')),
     plainChain(NAME.toNode, [
       plainRule(goto(NAME.outer), TUNNEL_PORT),
+      ...(encrypts ? notOfNodes(WIREGUARD_PORT) : []),
       plainRule(RETURN, fromTunnel, ...echoes('ingress')),
       plainRule(RETURN, fromTunnel, ...claims('ingress')),
       { ...plainRule({ kind: 'drop' }, CLAIMS), counter: true, comment: 'for agents, by the tunnel' },
@@ -292,6 +322,7 @@ function tunnelChains(fromTunnel: Match, floating: readonly NftRule[]): Chain[] 
     ]),
     plainChain(NAME.outer, [
       ...floating,
+      ...(encrypts ? [dropCounted(ENCRYPTED, byWireGuard('iifgroup', true))] : []),
       // The MAC in it decides who the pod's node is: it must be that of the outer address.
       ...FAMILIES.map((family) =>
         plainRule({ kind: 'addressInnerMacMap', family, map: NAME.outerEnds(family) }),
@@ -300,6 +331,33 @@ function tunnelChains(fromTunnel: Match, floating: readonly NftRule[]): Chain[] 
     ]),
     plainChain(NAME.knownOuter, [plainRule(RETURN)]),
   ];
+}
+
+/**
+ * Between WireGuard devices there is nothing but the tunnel, and it is nowhere else: who knows a
+ * node's address inside cannot speak to it, or in its name, by another way.
+ */
+function wireguardChains(): Chain[] {
+  return [
+    base('egress-decrypted', { hook: 'prerouting', priority: -310 }, [
+      plainRule(ACCEPT, byWireGuard('iifgroup'), TUNNEL_PORT, ofWireGuard('saddr'), ofWireGuard('daddr')),
+      dropCounted(WIREGUARD_ONLY, byWireGuard('iifgroup')),
+      dropCounted(WIREGUARD_ONLY, ofWireGuard('saddr')),
+      dropCounted(WIREGUARD_ONLY, ofWireGuard('daddr')),
+      ...betweenNodes(['saddr', 'daddr'], WIREGUARD_PORT),
+    ]),
+    // After all others: whatever they did to it.
+    base('egress-encrypt', { hook: 'postrouting', priority: 330 }, [
+      plainRule(ACCEPT, byWireGuard('oifgroup'), TUNNEL_PORT, ofWireGuard('saddr'), ofWireGuard('daddr')),
+      dropCounted(WIREGUARD_ONLY, byWireGuard('oifgroup')),
+      dropCounted(WIREGUARD_ONLY, ofWireGuard('daddr')),
+      ...FAMILIES.map((family) => dropCounted(ENCRYPTED, TUNNEL_PORT, nodes(family, 'daddr'))),
+    ]),
+  ];
+}
+
+function dropCounted(comment: string, ...matches: readonly Match[]): NftRule {
+  return { ...plainRule({ kind: 'drop' }, ...matches), counter: true, comment };
 }
 
 /** No reset, no ICMP error: the connection may live on at another node. */

@@ -3,6 +3,7 @@ import {
   type NetLink,
   type NetNeighbour,
   type NetNexthop,
+  type NetPeer,
   type NetRoute,
   type NetRule,
   type Netstate,
@@ -14,7 +15,16 @@ import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { type AnswerRoute, AnswerRoutes, withFormer } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
-import { linkLocal, TUNNEL, TUNNEL_ADDRESS, tunnelMtu } from './tunnel.ts';
+import {
+  isEncrypted,
+  linkLocal,
+  outerAddress,
+  TUNNEL,
+  TUNNEL_ADDRESS,
+  tunnelMtu,
+  WIREGUARD,
+  wireguardMtu,
+} from './tunnel.ts';
 
 /** Facts that the network configuration depends on besides NodeEgress. */
 export interface EgressHost {
@@ -22,10 +32,31 @@ export interface EgressHost {
   readonly group: number;
   /** MTU of the interface that carries the tunnel. */
   readonly underlayMtu: number;
+  /** Whether the tunnel has to be encrypted; absent: it must not. */
+  readonly encrypts?: boolean;
+}
+
+/** Why this node has no tunnel, in spite of its end of one; null: it has. */
+export function tunnelRefusal(
+  egress: NodeEgress | null,
+  { encrypts = false }: Pick<EgressHost, 'encrypts'>,
+): string | null {
+  if (egress === null || egress.tunnel === null || isEncrypted(egress.tunnel) === encrypts) return null;
+  const [own, controllers] = encrypts ? ['WireGuard', 'None'] : ['None', 'WireGuard'];
+  return `egress.encryption is ${own} in the configuration of this agent and ${controllers} in that of the controller: give both the same, and restart the one that has an older one. Until then nothing goes through the tunnel`;
 }
 
 export const NO_NETSTATE: Netstate = {
-  ...{ links: [], addresses: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] },
+  ...{
+    links: [],
+    peers: [],
+    addresses: [],
+    neighbours: [],
+    nexthops: [],
+    routes: [],
+    rules: [],
+    sysctls: [],
+  },
 };
 
 /** Tables and next hops of ours: with a slot's number, or a node's hash. */
@@ -53,15 +84,25 @@ export function netstateRenderer(): typeof toNetstate {
   return (egress, host) => {
     if (egress === null || egress.tunnel === null) return NO_NETSTATE;
     if (egress.peers.size === 0 && egress.takes.size === 0) return NO_NETSTATE;
+    if (tunnelRefusal(egress, host) !== null) return NO_NETSTATE;
     const { tunnel, slots, peers, answers } = egress;
     const routes = answerRoutes.next(egress);
     const parts = [tunnel, slots, peers, answers, routes, host.group, host.underlayMtu];
     if (last === null || !sameItems(last.parts, parts)) {
-      const ends = withFormer(peers, answers);
+      const ends = reachable(tunnel, withFormer(peers, answers));
       last = { parts, netstate: render({ tunnel, slots, peers: ends }, routes, host) };
     }
     return last.netstate;
   };
+}
+
+/**
+ * The ends that are as this one: an end that is not encrypted gets nothing from one that is, and
+ * the other way round.
+ */
+function reachable(tunnel: TunnelEnd, ends: NodeEgress['peers']): NodeEgress['peers'] {
+  const isAlike = (end: TunnelEnd): boolean => isEncrypted(end) === isEncrypted(tunnel);
+  return ends.values().every(isAlike) ? ends : new Map([...ends].filter(([, end]) => isAlike(end)));
 }
 
 function render(
@@ -78,7 +119,8 @@ function render(
     .sort((a, b) => a.number - b.number);
   const answers = toAnswers(answerRoutes, peers);
   return {
-    ...device(tunnel, host),
+    ...devices(tunnel, host),
+    peers: isEncrypted(tunnel) ? wireguardPeers(peers) : [],
     neighbours: neighbours(peers),
     nexthops: [
       ...slots.map(({ number, peer }) => toNexthop(SLOT_NEXTHOPS + number, peer)),
@@ -89,33 +131,67 @@ function render(
   };
 }
 
-function device(
+function devices(
   tunnel: TunnelEnd,
   { group, underlayMtu }: EgressHost,
 ): Pick<Netstate, 'links' | 'addresses' | 'sysctls'> {
   const { id, port, link: name } = TUNNEL;
   const mtu = tunnelMtu(tunnel, underlayMtu);
-  const link: NetLink = { kind: 'vxlan', name, mac: tunnel.mac, group, mtu, id, port, local: tunnel.address };
+  const link: NetLink = {
+    kind: 'vxlan',
+    name,
+    mac: tunnel.mac,
+    group,
+    mtu,
+    id,
+    port,
+    local: outerAddress(tunnel),
+  };
   const address: NetAddress = { link: name, address: TUNNEL_ADDRESS, prefixLength: 32 };
+  const carrier = isEncrypted(tunnel) ? wireguard(tunnel, underlayMtu) : NO_CARRIER;
   const sysctl = (path: string, value: string) => ({ path: `net/ipv4/conf/${name}/${path}`, value });
   // Next hops are IPv6, also where the host has IPv6 off by default.
   const withIPv6 = { path: `net/ipv6/conf/${name}/disable_ipv6`, value: '0' };
   // The link-local address that the MAC gives, which others ask whether this node is there.
   const byMac = { path: `net/ipv6/conf/${name}/addr_gen_mode`, value: '0' };
   return {
-    links: [link],
-    addresses: [address],
+    links: [link, ...carrier.links],
+    addresses: [address, ...carrier.addresses],
     // Loose: at the pod's node the way back to the server is another interface. With the mark: at
     // the gateway the way back to the pod is in a table of ours.
-    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1'), withIPv6, byMac],
+    sysctls: [sysctl('rp_filter', '2'), sysctl('src_valid_mark', '1'), withIPv6, byMac, ...carrier.sysctls],
   };
+}
+
+const NO_CARRIER: ReturnType<typeof wireguard> = { links: [], addresses: [], sysctls: [] };
+
+/** The device that carries the tunnel, with a route to those of all nodes. */
+function wireguard(tunnel: TunnelEnd, underlay: number): Pick<Netstate, 'links' | 'addresses' | 'sysctls'> {
+  const { link: name, group } = WIREGUARD;
+  return {
+    links: [{ kind: 'wireguard', name, group, mtu: wireguardMtu(tunnel, underlay) }],
+    addresses: [{ link: name, address: outerAddress(tunnel), prefixLength: 64 }],
+    sysctls: [{ path: `net/ipv6/conf/${name}/disable_ipv6`, value: '0' }],
+  };
+}
+
+/** To a node without a key nothing is sent: its address inside leads to no peer. */
+function wireguardPeers(peers: NodeEgress['peers']): NetPeer[] {
+  const known = [...peers.values()].flatMap((end): NetPeer[] =>
+    end.key === undefined || end.key === ''
+      ? []
+      : [{ link: WIREGUARD.link, key: end.key, endpoint: end.address, address: outerAddress(end) }],
+  );
+  // A key is one peer.
+  const byKey = new Map(known.map((peer) => [peer.key, peer]));
+  return sorted([...byKey.values()], ({ key }) => key);
 }
 
 function neighbours(peers: NodeEgress['peers']): NetNeighbour[] {
   const link = TUNNEL.link;
-  return sorted([...peers.values()], ({ mac }) => mac).flatMap(({ mac, address }): NetNeighbour[] => [
-    { kind: 'fdb', link, mac, remote: address },
-    { kind: 'neighbour', link, address: linkLocal(mac), mac },
+  return sorted([...peers.values()], ({ mac }) => mac).flatMap((end): NetNeighbour[] => [
+    { kind: 'fdb', link, mac: end.mac, remote: outerAddress(end) },
+    { kind: 'neighbour', link, address: linkLocal(end.mac), mac: end.mac },
   ]);
 }
 

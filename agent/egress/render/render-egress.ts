@@ -20,7 +20,7 @@ import { dropChains, dropRule } from './drops.ts';
 import { frameChains, toNodeRules } from './frame.ts';
 import { sealedChains, takeChains } from './gateway.ts';
 import { markChains } from './mark-chains.ts';
-import { linkLocal } from './tunnel.ts';
+import { linkLocal, outerAddress } from './tunnel.ts';
 import { inSet, NAME } from './tunnel-rules.ts';
 
 /** Egress gateways' part of the table. */
@@ -233,7 +233,9 @@ function outerEnds({ peers, answers }: Pick<NodeEgress, 'peers'> & { answers: No
   const ends = [...withFormer(peers, answers).values()];
   const known = to(NAME.knownOuter);
   return FAMILIES.map((family): VerdictMap => {
-    const entries = ends.flatMap(({ address: text, mac }): [string, MapEntry][] => {
+    const entries = ends.flatMap((end): [string, MapEntry][] => {
+      const { mac } = end;
+      const text = outerAddress(end);
       const address = parseAddress(text);
       if (address?.family !== family) return [];
       return [[`${text} ${mac}`, { first: packAddressMac(address, mac), verdict: known }]];

@@ -1,9 +1,9 @@
 import type { Config } from '../../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import type { Direction } from '../../../apis/objects.ts';
-import { FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import type { Match, MatchOf } from '../../render/ruleset.ts';
-import { CLAIM_PORT, TUNNEL } from './tunnel.ts';
+import { CLAIM_PORT, TUNNEL, WIREGUARD } from './tunnel.ts';
 
 /** Names of the chains, sets and maps that the frame refers to. */
 export const NAME = {
@@ -43,6 +43,24 @@ export const NAME = {
 export const TUNNEL_PORT: Match = {
   ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
 };
+
+/** Packets that carry the encrypted tunnel. */
+export const WIREGUARD_PORT: Match = {
+  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[WIREGUARD.port, WIREGUARD.port]] },
+};
+
+const WIREGUARD_NETWORK = parseCidr(`${WIREGUARD.network}::/64`)?.cidr;
+
+/** An address of a WireGuard device. */
+export function ofWireGuard(field: 'saddr' | 'daddr'): Match {
+  if (WIREGUARD_NETWORK === undefined) throw new Error('the network of WireGuard devices is not valid');
+  return { match: 'address', family: 6, field, in: { cidr: WIREGUARD_NETWORK } };
+}
+
+/** The packet comes by, or leaves by, the WireGuard device. */
+export function byWireGuard(field: 'iifgroup' | 'oifgroup', negated = false): Match {
+  return { match: 'interfaceGroup', field, groups: [WIREGUARD.group], negated };
+}
 
 /** The tunnel's own ports: for outer packets, and for claims in them. */
 export const OWN_PORTS: Match = {
@@ -86,13 +104,22 @@ export function claims(direction: Direction): Match[] {
  * The tunnel's packets between Nodes, and what agents send through it, for the exemption
  * `egressTunnel`.
  */
-export function tunnelMatches(direction: Direction, { egress }: Config['interfaceGroups']): Match[][] {
+export function tunnelMatches(
+  direction: Direction,
+  { interfaceGroups: { egress: group }, egress: { encryption } }: Pick<Config, 'interfaceGroups' | 'egress'>,
+): Match[][] {
   const [field, link] = direction === 'ingress' ? IN : OUT;
   const tunnel: Match = {
-    ...{ match: 'interfaceGroup', field: link, groups: [egress ?? DEFAULT_EGRESS_GROUP], negated: false },
+    ...{ match: 'interfaceGroup', field: link, groups: [group ?? DEFAULT_EGRESS_GROUP], negated: false },
   };
   return [
     ...FAMILIES.map((family) => [TUNNEL_PORT, nodes(family, field)]),
+    ...(encryption === 'WireGuard'
+      ? [
+          ...FAMILIES.map((family) => [WIREGUARD_PORT, nodes(family, field)]),
+          [TUNNEL_PORT, ofWireGuard(field)],
+        ]
+      : []),
     [tunnel, ...echoes(direction)],
     [tunnel, ...claims(direction)],
   ];

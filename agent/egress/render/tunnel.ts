@@ -1,3 +1,4 @@
+import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { EGRESS_TUNNEL_PORT } from '../../../apis/exemptions.ts';
 import type { Family } from '../../../lib/net/address.ts';
@@ -20,12 +21,42 @@ export const TUNNEL_ADDRESS = '169.254.74.12';
 /** The MTU of the interface that carries the tunnel, where it is not known. */
 export const USUAL_MTU = 1500;
 
+/** The WireGuard device that carries it, where it is encrypted. */
+export const WIREGUARD = { link: 'nodewall-wg', ...OWN_NETWORK.wireguard } as const;
+
 /** Outer headers in bytes: Ethernet, IP, UDP, VXLAN, without the outer Ethernet header. */
 const OVERHEAD: Readonly<Record<Family, number>> = { 4: 50, 6: 70 };
+/** IP, UDP, and WireGuard's own header and authentication. */
+const WIREGUARD_OVERHEAD: Readonly<Record<Family, number>> = { 4: 60, 6: 80 };
 
-/** The device's MTU, by the MTU of the interface that carries the tunnel. */
-export function tunnelMtu({ address }: Pick<TunnelEnd, 'address'>, underlay: number): number {
-  return underlay - OVERHEAD[address.includes(':') ? 6 : 4];
+type Carried = Pick<TunnelEnd, 'address' | 'mac' | 'key'>;
+
+export function isEncrypted({ key }: Pick<TunnelEnd, 'key'>): boolean {
+  return key !== undefined;
+}
+
+/** The address of the tunnel's outer packets: the Node's, or that of its WireGuard device. */
+export function outerAddress(end: Carried): string {
+  return isEncrypted(end) ? wireguardAddress(end.mac) : end.address;
+}
+
+/** The device's MTU, by the MTU of the interface with the Node's address. */
+export function tunnelMtu(end: Carried, underlay: number): number {
+  const carrier = isEncrypted(end) ? wireguardMtu(end, underlay) : underlay;
+  return carrier - OVERHEAD[familyOf(outerAddress(end))];
+}
+
+export function wireguardMtu({ address }: Pick<TunnelEnd, 'address'>, underlay: number): number {
+  return underlay - WIREGUARD_OVERHEAD[familyOf(address)];
+}
+
+function familyOf(address: string): Family {
+  return address.includes(':') ? 6 : 4;
+}
+
+/** The address of a node's WireGuard device, which its MAC in the tunnel gives. */
+function wireguardAddress(mac: string): string {
+  return linkLocal(mac).replace('fe80::', `${WIREGUARD.network}:`);
 }
 
 /** The IPv6 link-local address of an interface with this MAC (RFC 4291 appendix A). */
