@@ -1,4 +1,4 @@
-import { parseAddress } from '../lib/net/address.ts';
+import { BITS, formatAddress, ipv4Of, parseAddress } from '../lib/net/address.ts';
 import type { EgressFlow } from './egress/flow.ts';
 import type { Flow } from './flow.ts';
 
@@ -120,9 +120,7 @@ function fieldProblem(field: string, value: unknown): string | null {
     case 'src':
     case 'dst':
     case 'originalDst':
-      return typeof value === 'string' && parseAddress(value) !== null
-        ? null
-        : bad(field, value, 'an IP address');
+      return addressProblem(field, value);
     case 'protocol': {
       const known = typeof value === 'string' ? PROTOCOLS.includes(value) : isIntegerUpTo(value, 255);
       return known
@@ -142,6 +140,15 @@ function fieldProblem(field: string, value: unknown): string | null {
     default:
       return `${field}: unknown field; a flow has ${FIELDS.join(', ')}`;
   }
+}
+
+function addressProblem(field: string, value: unknown): string | null {
+  const address = typeof value === 'string' ? parseAddress(value) : null;
+  if (address === null) return bad(field, value, 'an IP address');
+  const mapped = ipv4Of({ ...address, length: BITS[address.family] });
+  return mapped === null
+    ? null
+    : `${field}: ${value} is IPv4-mapped, and no packet has such an address; write ${formatAddress(mapped)}`;
 }
 
 function isIntegerUpTo(value: unknown, highest: number): boolean {

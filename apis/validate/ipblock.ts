@@ -1,4 +1,4 @@
-import { type Cidr, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { type Cidr, covers, formatAddress, ipv4Of, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { subtract, toInterval, union } from '../../lib/net/interval.ts';
 import type { IPBlock } from '../objects.ts';
 import { asFields, asList } from '../schema/json-schema.ts';
@@ -18,6 +18,11 @@ export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr 
         ? 'for example 10.0.0.0/8 or 2001:db8::/32'
         : `for this address alone write ${text}/${address.family === 4 ? 32 : 128}`;
     found.error(path, `${show(text)} is not a valid CIDR; ${hint}`);
+    return null;
+  }
+  const mapped = ipv4Of(parsed.cidr);
+  if (mapped !== null) {
+    found.error(path, `${text} is IPv4-mapped, and no packet has such an address; write ${cidrText(mapped)}`);
     return null;
   }
   if (parsed.hostBits) {

@@ -346,7 +346,7 @@ describe('validateObject', () => {
       ['serving.knative.dev/v1', 'Service'],
       ['discovery.k8s.io/v1beta1', 'EndpointSlice'],
       ['crd.antrea.io/v1beta1', 'NetworkPolicy'],
-      ['policy.networking.k8s.io/v1alpha2', 'ClusterNetworkPolicy'],
+      ['policy.networking.k8s.io/v1alpha2', 'Other'],
       ['metrics.k8s.io/v1beta1', 'Node'],
     ]) {
       assert.deepEqual(validateObject({ apiVersion, kind, spec: 5 }), { object: null, problems: [] });

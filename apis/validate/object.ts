@@ -181,12 +181,29 @@ function checkText(value: unknown, field: string, found: Findings): void {
   } else if (typeof value !== 'string') found.error([field], `must be text, not ${show(value)}`);
 }
 
+/** Kinds of other projects that can be meant for Nodes, or are taken for such, by API group. */
+const FOREIGN_POLICIES: Readonly<Record<string, readonly string[]>> = {
+  'policy.networking.k8s.io': ['ClusterNetworkPolicy', 'AdminNetworkPolicy', 'BaselineAdminNetworkPolicy'],
+  'projectcalico.org': ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'],
+  'crd.projectcalico.org': ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'],
+  'cilium.io': ['CiliumClusterwideNetworkPolicy'],
+  'ingressnodefirewall.openshift.io': ['IngressNodeFirewall'],
+};
+
 /**
- * Ignores other kinds, with a warning for a ClusterNetworkPolicy in an API group that does not
- * exist.
+ * Ignores other kinds, with a notice for policies of other projects, and a warning for a
+ * ClusterNetworkPolicy in an API group that does not exist.
  */
 function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
-  if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;
+  const [group = ''] = apiVersion.split('/', 1);
+  if (FOREIGN_POLICIES[group]?.includes(kind) === true) {
+    found.notice(
+      [],
+      `is of ${group}, which nodewall does not read: it decides nothing here; docs/coming-from.md has what takes its place`,
+    );
+    return;
+  }
+  if (kind !== 'ClusterNetworkPolicy') return;
   const versions = Object.entries(API_VERSIONS).map(([group, version]) => `${group}/${version}`);
   const message = `${show(apiVersion)} is not read by nodewall, so this policy is ignored; nodewall reads ${versions.join(' and ')}`;
   found.warning(['apiVersion'], message);

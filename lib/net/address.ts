@@ -135,6 +135,12 @@ export function parseCidr(text: string): { readonly cidr: Cidr; readonly hostBit
   return { cidr: { family: address.family, value, length }, hostBits: value !== address.value };
 }
 
+/** The IPv4 network that an IPv4-mapped one stands for (::ffff:0:0/96); null: it is not one. */
+export function ipv4Of({ family, value, length }: Cidr): Cidr | null {
+  if (family === 4 || length < 96 || value >> 32n !== 0xffffn) return null;
+  return { family: 4, value: value & 0xffff_ffffn, length: length - 96 };
+}
+
 /** Formats as `address/length`; a single address without its length. */
 export function formatCidr(cidr: Cidr): string {
   const address = formatAddress(cidr);
