@@ -37,16 +37,21 @@ export function policyProblem({
   const { phase, rollout } = status;
   if (rollout?.decision?.state === 'Paused')
     return { object, phase: 'Paused', message: rollout.message ?? `rollout ${rollout.progress ?? ''}` };
-  if (WELL.includes(phase) || isUnderWay(status)) return null;
+  const isTried = phase === 'Trying' && isWell(status);
+  if (WELL.includes(phase) || isTried || isUnderWay(status)) return null;
   return { object, phase, message: policyMessage(status) };
 }
 
 /** A rollout goes on as it should: the nodes of its steps enforce the policy, the others wait. */
 export function isUnderWay(status: PolicyStatus & { readonly rollout?: RolloutStatus }): boolean {
-  const { phase, rollout, failingNodes = [], problems = [] } = status;
-  const isWaiting = phase === 'Pending' || phase === 'Realizing';
-  const isWell = failingNodes.length === 0 && problems.length === 0 && (rollout?.failed ?? []).length === 0;
-  return isWaiting && isWell && rollout?.decision?.state === 'Progressing';
+  const isWaiting = ['Pending', 'Realizing', 'Trying'].includes(status.phase);
+  return isWaiting && isWell(status) && status.rollout?.decision?.state === 'Progressing';
+}
+
+/** No node fails, and no probe of a node that tries the policy does. */
+function isWell(status: PolicyStatus & { readonly rollout?: RolloutStatus }): boolean {
+  const { rollout, failingNodes = [], problems = [] } = status;
+  return failingNodes.length === 0 && problems.length === 0 && (rollout?.failed ?? []).length === 0;
 }
 
 /** The same of the feature gate, by the policies' statuses. */

@@ -46,7 +46,10 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
   );
   const isOff = gauge('off', 'Whether nodewall is off on this node: then nothing is enforced.');
   const inForce = inForceMetrics(registers);
-  const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
+  const failures = counter(
+    'apply_failures_total',
+    'Failed applies, which are tried again; the kernel keeps what it has, with iptables in each family.',
+  );
   const drifts = counter(
     'drift_total',
     'Times that a third party changed the rules in force, or their network configuration.',
