@@ -31,14 +31,20 @@ describe('regular expressions', function () {
   let expressions: ExpressionFacts[];
 
   before(() => {
-    const product = PRODUCT.flatMap((folder) => filesBelow(folder)).filter(
-      (path) => path.endsWith('.ts') && !path.endsWith('.test.ts') && !path.includes('/test/'),
-    );
-    expressions = expressionsIn('tsconfig.json', product);
+    const sources = (folders: readonly string[]): string[] =>
+      folders
+        .flatMap((folder) => filesBelow(folder))
+        .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts') && !path.includes('/test/'));
+    const ofConsole = sources(['console']).filter((path) => path !== 'console/bundle.ts');
+    expressions = [
+      ...expressionsIn('tsconfig.json', [...sources(PRODUCT), 'console/bundle.ts']),
+      ...expressionsIn('console/tsconfig.json', ofConsole),
+    ];
   });
 
   it('are found', () => {
     assert.ok(expressions.length > 300, `${expressions.length}`);
+    assert.ok(expressions.some(({ file }) => file.startsWith('console/pages/')));
     const made = expressions.filter(({ pattern }) => pattern === null).map(({ file }) => file);
     assert.deepEqual([...new Set(made)].sort(), Object.keys(MADE));
   });
