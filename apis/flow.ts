@@ -70,4 +70,9 @@ export interface Considered {
 export interface Explanation extends Answer {
   /** The rules that were tested, in order, up to the one that decided; only if asked for. */
   readonly considered?: readonly Considered[];
+  /**
+   * NAMESPACE/NAME of the Service whose healthCheckNodePort this is: the Node itself answers there,
+   * so it is Host traffic. Absent: of none, or Services are not known.
+   */
+  readonly healthCheckOf?: string;
 }

@@ -6,6 +6,7 @@ import type { Config } from '../apis/config.ts';
 import type { EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
 import { flowText, outcomeText, reasonText } from '../apis/explanation-text.ts';
 import type { Explanation, Flow } from '../apis/flow.ts';
+import type { ClusterObjects } from '../apis/objects.ts';
 import { isEgressFlow, parseEgressFlow } from '../apis/parse-flow.ts';
 import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -122,13 +123,35 @@ function answerer(
     host ??= resolvedState(loaded, { node, names });
     const state = await withDeclaredPods(await host, loaded.objects);
     explainer ??= explain(state, config);
-    const answer = explainer(flow, { considered });
+    const healthCheckOf = healthCheckedAt(flow, loaded.objects.services);
+    const answer = {
+      ...explainer(flow, { considered }),
+      ...(healthCheckOf === null ? {} : { healthCheckOf }),
+    };
     return {
       value: answer,
-      line: () => verdictText(answer),
+      line: () => `${verdictText(answer)}${healthCheckText(flow, answer)}`,
       text: () => explanationText(flow, answer, state.node),
     };
   };
+}
+
+/** The Service at whose healthCheckNodePort the flow arrives; null: at none. */
+function healthCheckedAt(
+  { direction, protocol, dstPort }: Flow,
+  services: ClusterObjects['services'],
+): string | null {
+  if (direction !== 'ingress' || dstPort === undefined) return null;
+  if (protocol !== undefined && protocol !== 'tcp' && protocol !== 6) return null;
+  const service = services.find(({ healthCheckNodePort }) => healthCheckNodePort === dstPort);
+  return service === undefined ? null : `${service.namespace}/${service.name}`;
+}
+
+function healthCheckText({ traffic, dstPort }: Flow, { healthCheckOf }: Explanation): string {
+  if (healthCheckOf === undefined) return '';
+  const is = `TCP ${dstPort} is the healthCheckNodePort of Service ${healthCheckOf}, where the Node itself answers`;
+  const ask = traffic === 'NodePort' ? ', so this is no NodePort traffic: ask without "traffic"' : '';
+  return `; ${printable(is)}${ask}`;
 }
 
 function atPlace(
@@ -169,7 +192,7 @@ function explanationText(flow: Flow, answer: Explanation, node: string): string 
   ]);
   const rules =
     rows.length === 0 ? '' : `${table(['#', 'tier', 'policy/rule', 'index', 'action', 'outcome'], rows)}\n`;
-  return `${flowText(flow, node)}\n\n${rules}${verdictText(answer)}\n`;
+  return `${flowText(flow, node)}\n\n${rules}${verdictText(answer)}${healthCheckText(flow, answer)}\n`;
 }
 
 const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;

@@ -95,7 +95,7 @@ function closedProblems(
       ...closedProbeWarnings(policy, objects),
       ...widePortWarnings(policy, failsafe),
       ...leftOutEndpointWarnings(policy, leftOut),
-      ...serviceWarnings(policy, objects.services),
+      ...serviceWarnings(policy, objects),
       ...hiddenPodWarnings(policy, objects, by),
       ...groupNodeWarnings(policy, objects),
     ].map((text): Problem => {

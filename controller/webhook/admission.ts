@@ -310,7 +310,7 @@ function policyWarnings(
     ...failsafeWarnings(policy, failsafe),
     ...widePortWarnings(policy, failsafe),
     ...closedProbeWarnings(policy, objects ?? NO_OBJECTS),
-    ...serviceWarnings(policy, objects?.services ?? []),
+    ...serviceWarnings(policy, objects ?? NO_OBJECTS),
     ...hiddenPodWarnings(policy, objects ?? NO_OBJECTS, masquerader),
     ...groupNodeWarnings(policy, objects ?? NO_OBJECTS),
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),

@@ -1,5 +1,11 @@
 import assert from 'node:assert/strict';
-import type { ClusterNetworkPolicy, ClusterNetworkPolicySpec, Rule, Service } from '../../apis/objects.ts';
+import type {
+  ClusterGroup,
+  ClusterNetworkPolicy,
+  ClusterNetworkPolicySpec,
+  Rule,
+  Service,
+} from '../../apis/objects.ts';
 import { serviceWarnings } from './service-risks.ts';
 
 const WEB: Service = {
@@ -14,12 +20,21 @@ const WEB: Service = {
 };
 const OTHER: Service = { ...WEB, name: 'other', externalAddresses: [], healthCheckNodePort: 31_000 };
 
+function group(name: string, spec: ClusterGroup['spec']): ClusterGroup {
+  return { kind: 'ClusterGroup', apiGroup: 'nodewall.io', name, spec };
+}
+const GROUPS = [
+  group('office', { ipBlocks: [{ cidr: '198.51.100.0/24' }, { cidr: '203.0.113.0/25' }] }),
+  group('others', { ipBlocks: [{ cidr: '198.51.100.0/24' }] }),
+  group('all', { childGroups: ['others', 'office'] }),
+];
+
 function warnings(spec: Partial<ClusterNetworkPolicySpec>, ...services: readonly Service[]): string[] {
   const policy: ClusterNetworkPolicy = {
     ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 0 },
     spec: { priority: 1, ...spec },
   };
-  return serviceWarnings(policy, services.length === 0 ? [WEB] : services);
+  return serviceWarnings(policy, { services: services.length === 0 ? [WEB] : services, groups: GROUPS });
 }
 
 const ssh: Rule = { action: 'Allow', ports: [{ port: 22 }] };
@@ -46,11 +61,32 @@ describe('warnings about Services', () => {
 
   it('name an external address that a rule for egress has as a block', () => {
     const to = (cidr: string) => warnings({ egress: [{ action: 'Drop', to: [{ ipBlock: { cidr } }] }] });
-    for (const cidr of ['203.0.113.50/32', '2001:db8::50/128'])
+    for (const cidr of ['203.0.113.50/32', '203.0.113.0/24', '203.0.113.48/30', '128.0.0.0/1'])
       assert.match(
         to(cidr)[0] ?? '',
-        /^spec\.egress\[0\]\.to\[0\]: is an external address of Service default\/web/,
+        /^spec\.egress\[0\]\.to\[0\]: has 203\.0\.113\.50, an external address of Service default\/web, /,
+        cidr,
       );
-    for (const cidr of ['203.0.113.0/24', '203.0.113.51/32']) assert.deepEqual(to(cidr), []);
+    for (const cidr of ['2001:db8::50/128', '2001:db8::/32'])
+      assert.match(
+        to(cidr)[0] ?? '',
+        /has 2001:db8::50, an external address of Service default\/web, /,
+        cidr,
+      );
+    for (const cidr of ['203.0.113.51/32', '203.0.113.52/30', '0.0.0.0/0', '::/0', 'fd00::/8'])
+      assert.deepEqual(to(cidr), [], cidr);
+    const except = ['203.0.113.48/29', '203.0.113.0/28'];
+    const block = { ipBlock: { cidr: '203.0.113.0/24', except } };
+    assert.deepEqual(warnings({ egress: [{ action: 'Drop', to: [block] }] }), []);
+  });
+
+  it('name an external address that groups have, and groups in these', () => {
+    const to = (name: string) => warnings({ egress: [{ action: 'Drop', to: [{ group: name }] }] });
+    for (const name of ['office', 'all'])
+      assert.match(
+        to(name)[0] ?? '',
+        new RegExp(`to\\[0\\]: ClusterGroup ${name} has 203\\.0\\.113\\.50, an external`),
+      );
+    for (const name of ['others', 'none']) assert.deepEqual(to(name), []);
   });
 });

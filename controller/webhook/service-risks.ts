@@ -1,19 +1,24 @@
 import { overlaps } from '../../apis/difference/ranges.ts';
-import type { ClusterNetworkPolicy, Rule, Service } from '../../apis/objects.ts';
-import { parseAddress, parseCidr } from '../../lib/net/address.ts';
+import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } from '../../apis/objects.ts';
+import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { subtract, toInterval, union } from '../../lib/net/interval.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
+import { directPeers, type FamilyOf } from '../compile/peers.ts';
+import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { formatName } from '../index/service-index.ts';
 import { denies, LAST_PORT, tcpPorts } from './closed-probes.ts';
 import { placeOf } from './risks.ts';
+
+export type ServiceRiskObjects = Pick<ClusterObjects, 'services' | 'groups'>;
 
 /**
  * Warns about Services that a policy does not treat as its author may think: the port of a load
  * balancer's health checks is one of the Node itself, and a packet to an external address has
  * another destination when rules see it.
  */
-export function serviceWarnings(policy: ClusterNetworkPolicy, services: readonly Service[]): string[] {
+export function serviceWarnings(policy: ClusterNetworkPolicy, objects: ServiceRiskObjects): string[] {
   if (policy.spec.mode === 'Audit') return [];
-  return [...healthCheckWarnings(policy, services), ...externalAddressWarnings(policy, services)];
+  return [...healthCheckWarnings(policy, objects.services), ...externalAddressWarnings(policy, objects)];
 }
 
 /** Ports that an earlier rule of the policy allows, or passes, are taken as thought of. */
@@ -48,31 +53,73 @@ function isOpenBefore(earlier: readonly Rule[], rule: Rule, range: Range): boole
   return overlaps(open, range) && tcpPorts(rule).some((one) => overlaps([one], range));
 }
 
-function externalAddressWarnings({ spec }: ClusterNetworkPolicy, services: readonly Service[]): string[] {
-  const holders = new Map<string, Service>();
-  for (const service of services)
-    for (const address of service.externalAddresses ?? []) holders.set(address, service);
-  if (holders.size === 0) return [];
+interface ExternalAddress {
+  readonly family: Family;
+  readonly value: bigint;
+  readonly text: string;
+  readonly service: Service;
+}
+
+/** Blocks of every address are not meant for one Service; they have its endpoints too. */
+function externalAddressWarnings(
+  { spec, apiGroup }: ClusterNetworkPolicy,
+  { services, groups }: ServiceRiskObjects,
+): string[] {
+  const addresses = externalAddresses(services);
+  if (addresses.length === 0) return [];
+  const index = groupIndex(groups);
+  const familyOf: FamilyOf = (name) => knownFamily(index, name, apiGroup);
   return (spec.egress ?? []).flatMap(({ to = [] }, rule) =>
     to.flatMap((peer, at) => {
-      const address = 'ipBlock' in peer ? singleAddress(peer.ipBlock.cidr) : null;
-      const service = address === null ? undefined : holders.get(address);
-      if (service === undefined) return [];
+      const blocks = directPeers([peer], familyOf).flatMap((one) => ('ipBlock' in one ? [one.ipBlock] : []));
+      const found = firstInside(blocks, addresses);
+      if (found === null) return [];
+      const what = 'group' in peer ? `ClusterGroup ${peer.group} has` : 'has';
       return [
-        `${placeOf('egress', rule)}.to[${at}]: is an external address of Service ${formatName(service)}, which kube-proxy ` +
-          'exchanges for an endpoint before rules see a packet of the Node; write toServices',
+        `${placeOf('egress', rule)}.to[${at}]: ${what} ${found.text}, an external address of Service ${formatName(found.service)}, ` +
+          'which kube-proxy exchanges for an endpoint before rules see a packet of the Node; write toServices',
       ];
     }),
   );
 }
 
-/** Null: a larger block. */
-function singleAddress(text: string): string | null {
-  const cidr = parseCidr(text)?.cidr;
-  const [address = ''] = text.split('/');
-  return cidr !== undefined &&
-    cidr.length === (cidr.family === 4 ? 32 : 128) &&
-    parseAddress(address) !== null
-    ? address
-    : null;
+/** Sorted by family and value. */
+function externalAddresses(services: readonly Service[]): ExternalAddress[] {
+  return services
+    .flatMap((service) =>
+      (service.externalAddresses ?? []).flatMap((text) => {
+        const address = parseAddress(text);
+        return address === null ? [] : [{ ...address, text, service }];
+      }),
+    )
+    .sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
+}
+
+function firstInside(
+  blocks: readonly IPBlock[],
+  addresses: readonly ExternalAddress[],
+): ExternalAddress | null {
+  for (const { cidr: text, except = [] } of blocks) {
+    const cidr = parseCidr(text)?.cidr;
+    if (cidr === undefined || cidr.length === 0) continue;
+    const holes = except.flatMap((hole) => parseCidr(hole)?.cidr ?? []).map(toInterval);
+    for (const { first, last } of subtract([toInterval(cidr)], union(holes))) {
+      const found = addresses[firstAtLeast(addresses, cidr.family, first)];
+      if (found?.family === cidr.family && found.value <= last) return found;
+    }
+  }
+  return null;
+}
+
+/** Index of the first address that is no less. */
+function firstAtLeast(addresses: readonly ExternalAddress[], family: Family, value: bigint): number {
+  let [low, high] = [0, addresses.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const one = addresses[middle];
+    const isLess = one !== undefined && (one.family < family || (one.family === family && one.value < value));
+    if (isLess) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -40,6 +40,25 @@ describe('nodewall explain', function () {
     );
   });
 
+  it('says that a port is one of health checks, where the Node itself answers', async () => {
+    const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'web', namespace: 'default' } };
+    const ports = [{ port: 443, nodePort: 30_443, protocol: 'TCP' }];
+    await folder.write('web.json', [{ ...service, spec: { healthCheckNodePort: 32_181, ports } }]);
+    const asked = async (fields: object) => (await explain('--flow', flow(fields))).stdout;
+    const is =
+      /^(Allow|Drop): .*; TCP 32181 is the healthCheckNodePort of Service default\/web, where the Node itself answers/;
+    assert.match(await asked({ dstPort: 32_181 }), new RegExp(`${is.source}$`, 'm'));
+    const asNodePort = { traffic: 'NodePort', dstPort: 32_181 };
+    assert.match(
+      await asked(asNodePort),
+      new RegExp(`${is.source}, so this is no NodePort traffic: ask without "traffic"$`, 'm'),
+    );
+    assert.equal((await answer(asNodePort)).healthCheckOf, 'default/web');
+    for (const other of [{ dstPort: 32_182 }, { protocol: 'udp', dstPort: 32_181 }])
+      assert.equal((await answer(other)).healthCheckOf, undefined);
+    await folder.write('web.json', []);
+  });
+
   it('gives the verdict, the rule and the reason', async () => {
     const { considered, ...rest } = await answer({ dstPort: 22 });
     assert.deepEqual(rest, {
