@@ -4,6 +4,7 @@ import { describeController } from './controller.ts';
 import { describeEgressWebhook } from './egress-webhook.ts';
 import { describeGuardrails } from './guardrail.ts';
 import { NODES } from './guardrail-bed.ts';
+import { describeLostToken } from './lost-token.ts';
 import { type OneController, startOneController } from './one-controller.ts';
 import { describeReapply } from './reapply.ts';
 import { describeWebhookOutages } from './webhook-outages.ts';
@@ -33,4 +34,7 @@ describe('controllers of one API server', () => {
     describeWebhookOutages(() => controller, 2);
     describeEgressWebhook(() => controller);
   });
+
+  // Last: it makes the tokens of the others worthless.
+  describeLostToken(() => cluster);
 });
