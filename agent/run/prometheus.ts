@@ -28,6 +28,8 @@ interface Options {
   readonly seconds?: () => number;
 }
 
+const APPLY_FAILURES =
+  'Failed applies, which are tried again; the kernel keeps what it has, with iptables in each family.';
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -46,10 +48,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
   );
   const isOff = gauge('off', 'Whether nodewall is off on this node: then nothing is enforced.');
   const inForce = inForceMetrics(registers);
-  const failures = counter(
-    'apply_failures_total',
-    'Failed applies, which are tried again; the kernel keeps what it has, with iptables in each family.',
-  );
+  const failures = counter('apply_failures_total', APPLY_FAILURES);
   const drifts = counter(
     'drift_total',
     'Times that a third party changed the rules in force, or their network configuration.',

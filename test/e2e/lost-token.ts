@@ -12,7 +12,7 @@ const ACCOUNT = 'nodewall-system/nodewall-controller';
 const REFUSED = /does not accept the token \(401\): was the ServiceAccount made again\? Restart the pods: /;
 const LIMIT = 180_000;
 
-/** Of a cluster with the CustomResourceDefinitions; leaves other tokens of the account worthless. */
+/** For a cluster that has nodewall's kinds. Other tokens of the account are worthless after it. */
 export function describeLostToken(begun: () => TestCluster): void {
   describe('a controller whose ServiceAccount was deleted and made again', function () {
     this.timeout(3 * LIMIT);
