@@ -12,7 +12,8 @@ type Packet = NonNullable<ReturnType<typeof toPacket>>;
  * Watches a change from what the fake holds now. The function it returns says, once it is done,
  * what was wrong: after every commit, every packet's verdict must be that of the rules before
  * (until the swap) or of those desired (from `withdraw` on; between the two it may be either), with
- * the members that the sets had at that moment.
+ * the members that the sets had at that moment. So must that of a packet that is still in the rules
+ * of before the commit, and looks up sets and maps as they are after it.
  */
 export function watchVerdicts(
   kernel: FakeKernel,
@@ -36,6 +37,7 @@ export function watchVerdicts(
     const isWithoutSwap = first?.swap.length === 0;
     const wrong: string[] = [];
     let reached = 'rename';
+    let last = before;
     for (const { commands, now } of moments) {
       // Copies of chains are made and removed before.
       reached = stages.find(([, own]) => own === commands)?.[0] ?? reached;
@@ -46,13 +48,22 @@ export function watchVerdicts(
         : isSwapped
           ? [old, wanted]
           : [old];
-      const walk = tracer(now);
-      for (const packet of packets) {
-        const found = walk(packet).verdict;
-        const right = allowed.map((trace) => trace?.(packet).verdict);
-        if (!right.includes(found))
-          wrong.push(`${reached}: ${found} for ${right.join(' or ')}: ${text(packet)}`);
-      }
+      const late: Ruleset = {
+        chains: last.chains,
+        sets: new Map([...last.sets, ...now.sets]),
+        maps: new Map([...last.maps, ...now.maps]),
+      };
+      last = now;
+      for (const [where, walk] of [
+        ['', tracer(now)],
+        [', in the rules of before', tracer(late)],
+      ] as const)
+        for (const packet of packets) {
+          const found = walk(packet).verdict;
+          const right = allowed.map((trace) => trace?.(packet).verdict);
+          if (!right.includes(found))
+            wrong.push(`${reached}${where}: ${found} for ${right.join(' or ')}: ${text(packet)}`);
+        }
     }
     return wrong;
   };

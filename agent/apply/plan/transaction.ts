@@ -6,6 +6,7 @@ import { elementCount } from './command-text.ts';
 import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from './current-state.ts';
 import { EMPTY_STATE, holdsChain, sameHook, sameKeys, samePolicy } from './current-state.ts';
 import { type Change, type Difference, difference } from './difference.ts';
+import { filledLate } from './filled-late.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';
 import { rewrite } from './rewrite.ts';
@@ -17,10 +18,10 @@ import { rewrite } from './rewrite.ts';
  * sets and maps as they are at that moment.
  *
  * 1. rename: chains whose rules are unknown are renamed; they stay in force.
- * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, fixed
- *    chains with their rules, other chains without rules.
+ * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, chains with
+ *    their rules; base chains, and what only these lead to, without rules.
  * 3. members: elements added to sets in use.
- * 4. swap: rules of chains that are not fixed; keys of maps in use that are new or get another
+ * 4. swap: rules of these and of chains in use; keys of maps in use that are new or get another
  *    verdict.
  * 5. withdraw: members of sets and keys of maps that are no longer desired. After this part the
  *    ruleset is in force.
@@ -46,13 +47,14 @@ export function transaction(current: CurrentState, desired: Ruleset): Transactio
   const found = differences(current, desired);
   if (needsReplacement(current, found)) return replacement(desired);
   const renames = renamed(current, desired, found);
-  if (renames.size === 0) return rewriting(current, found) ?? inPlace(current, found, NO_CHANGE.rename);
+  if (renames.size === 0)
+    return rewriting(current, found) ?? inPlace(current, { ...found, desired }, NO_CHANGE.rename);
   const now: CurrentState = {
     ...current,
     chains: renameChains(current.chains, desired, renames),
     maps: renameTargets(current.maps, renames),
   };
-  return inPlace(now, differences(now, desired), renameCommands(current, renames));
+  return inPlace(now, { ...differences(now, desired), desired }, renameCommands(current, renames));
 }
 
 export function isEmpty(change: Transaction): boolean {
@@ -158,7 +160,7 @@ function withMapsMoved({ chains, sets, maps }: Ruleset, moved: ReadonlyMap<strin
 
 /** Replaces the whole table in one transaction. */
 export function replacement(desired: Ruleset): Transaction {
-  const { prepare, swap } = inPlace(EMPTY_STATE, differences(EMPTY_STATE, desired), []);
+  const { prepare, swap } = inPlace(EMPTY_STATE, { ...differences(EMPTY_STATE, desired), desired }, []);
   // Deleting a table fails unless it exists, so it is added first.
   return { ...NO_CHANGE, swap: [{ kind: 'addTable' }, { kind: 'deleteTable' }, ...prepare, ...swap] };
 }
@@ -250,16 +252,21 @@ function renameTargets(
   );
 }
 
-function inPlace(current: CurrentState, found: Differences, rename: readonly Command[]): Transaction {
+function inPlace(
+  current: CurrentState,
+  found: Differences & { readonly desired: Ruleset },
+  rename: readonly Command[],
+): Transaction {
   const { chains, sets, maps } = found;
+  const late = filledLate(chains.added, found.desired);
   const members = sets.changed.map((change) => memberChange(change.current, change.desired));
   const keys = maps.changed.map((change) => mapChange(change.current, change.desired));
   return {
     rename,
-    prepare: prepare(current, found),
+    prepare: prepare(current, found, late),
     ...atOnce({
       members: members.flatMap(({ more }) => more),
-      swap: [...swapRules(current, chains), ...keys.flatMap(({ swap }) => swap)],
+      swap: [...swapRules(current, chains, late), ...keys.flatMap(({ swap }) => swap)],
     }),
     withdraw: [...keys.flatMap(({ less }) => less), ...members.flatMap(({ less }) => less)],
     collect: collect(found),
@@ -290,7 +297,7 @@ function rewriting(current: CurrentState, found: Differences): Transaction | nul
   const swap = rewrite(current, found);
   if (swap === null) return null;
   const sets = { ...found, chains: NO_DIFFERENCE, maps: NO_DIFFERENCE };
-  return { ...NO_CHANGE, prepare: prepare(current, sets), swap, collect: collect(sets) };
+  return { ...NO_CHANGE, prepare: prepare(current, sets, new Set()), swap, collect: collect(sets) };
 }
 
 function changesMembers(change: Change<CurrentSet, NamedSet>): boolean {
@@ -300,7 +307,11 @@ function changesMembers(change: Change<CurrentSet, NamedSet>): boolean {
 
 const NO_DIFFERENCE = { added: [], changed: [], gone: [] };
 
-function prepare({ table }: CurrentState, { chains, sets, maps }: Differences): Command[] {
+function prepare(
+  { table }: CurrentState,
+  { chains, sets, maps }: Differences,
+  late: ReadonlySet<string>,
+): Command[] {
   const commands: Command[] = [];
   if (!table) commands.push({ kind: 'addTable' });
   const many = sets.added.length > MANY_SETS;
@@ -314,7 +325,7 @@ function prepare({ table }: CurrentState, { chains, sets, maps }: Differences): 
   if (!many) commands.push(...addMaps);
   // In the order of the ruleset, in which `nft list` shows them.
   for (const chain of chains.added) commands.push({ kind: 'addChain', chain });
-  for (const chain of chains.added) if (chain.fixed) addRules(commands, chain);
+  for (const chain of chains.added) if (!late.has(chain.name)) addRules(commands, chain);
   for (const map of maps.added) commands.push(...mapElements(map));
   return commands;
 }
@@ -344,6 +355,7 @@ function addRules(commands: Command[], { name, rules, source }: Chain): void {
 function swapRules(
   { dormant }: CurrentState,
   { added, changed }: Difference<CurrentChain, Chain>,
+  late: ReadonlySet<string>,
 ): Command[] {
   const commands: Command[] = [];
   // `add table` without the flag `dormant` switches the table on again.
@@ -355,7 +367,7 @@ function swapRules(
   }
   for (const { name } of rewritten) commands.push({ kind: 'flushChain', name });
   for (const chain of rewritten) addRules(commands, chain);
-  for (const chain of added) if (!chain.fixed) addRules(commands, chain);
+  for (const chain of added) if (late.has(chain.name)) addRules(commands, chain);
   return commands;
 }
 
