@@ -347,6 +347,8 @@ describe('validateObject', () => {
       ['discovery.k8s.io/v1beta1', 'EndpointSlice'],
       ['crd.antrea.io/v1beta1', 'NetworkPolicy'],
       ['policy.networking.k8s.io/v1alpha2', 'Other'],
+      ['__proto__/v1', 'ClusterRole'],
+      ['constructor', 'Node'],
       ['metrics.k8s.io/v1beta1', 'Node'],
     ]) {
       assert.deepEqual(validateObject({ apiVersion, kind, spec: 5 }), { object: null, problems: [] });

@@ -182,13 +182,13 @@ function checkText(value: unknown, field: string, found: Findings): void {
 }
 
 /** Kinds of other projects that can be meant for Nodes, or are taken for such, by API group. */
-const FOREIGN_POLICIES: Readonly<Record<string, readonly string[]>> = {
-  'policy.networking.k8s.io': ['ClusterNetworkPolicy', 'AdminNetworkPolicy', 'BaselineAdminNetworkPolicy'],
-  'projectcalico.org': ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'],
-  'crd.projectcalico.org': ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'],
-  'cilium.io': ['CiliumClusterwideNetworkPolicy'],
-  'ingressnodefirewall.openshift.io': ['IngressNodeFirewall'],
-};
+const FOREIGN_POLICIES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['policy.networking.k8s.io', ['ClusterNetworkPolicy', 'AdminNetworkPolicy', 'BaselineAdminNetworkPolicy']],
+  ['projectcalico.org', ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy']],
+  ['crd.projectcalico.org', ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy']],
+  ['cilium.io', ['CiliumClusterwideNetworkPolicy']],
+  ['ingressnodefirewall.openshift.io', ['IngressNodeFirewall']],
+]);
 
 /**
  * Ignores other kinds, with a notice for policies of other projects, and a warning for a
@@ -196,7 +196,7 @@ const FOREIGN_POLICIES: Readonly<Record<string, readonly string[]>> = {
  */
 function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
   const [group = ''] = apiVersion.split('/', 1);
-  if (FOREIGN_POLICIES[group]?.includes(kind) === true) {
+  if (FOREIGN_POLICIES.get(group)?.includes(kind) === true) {
     found.notice(
       [],
       `is of ${group}, which nodewall does not read: it decides nothing here; docs/coming-from.md has what takes its place`,
