@@ -32,9 +32,15 @@ export function isMade({ counted, made }: Trial): boolean {
   return [...counted].every((name) => made.has(name));
 }
 
-/** The round before a change is made under the confirmed rules, soon after they are in force. */
-export function soon({ lastCounted }: GuardState, at: number): LastCounted | null {
-  return lastCounted === null ? null : { ...lastCounted, until: Math.min(lastCounted.until, at + SOON) };
+/**
+ * The round before a change is made under the confirmed rules, soon after both families have them.
+ */
+export function soon(
+  { lastCounted, lacking }: Pick<GuardState, 'lastCounted' | 'lacking'>,
+  at: number,
+): LastCounted | null {
+  if (lastCounted === null || lacking !== null) return lastCounted;
+  return { ...lastCounted, until: Math.min(lastCounted.until, at + SOON) };
 }
 
 /** Probes that passed under the confirmed rules, before a rollback or in the proof just now. */

@@ -83,7 +83,11 @@ export interface Failure {
 /** After a rollback: whether it helped. */
 export interface Check {
   readonly probe: string;
-  readonly since: number;
+  /**
+   * Monotonic milliseconds: when the confirmed rules were in force, or in force in the last family.
+   * Null: they are not in force yet.
+   */
+  readonly since: number | null;
   /** The policies that were held by the rollback. */
   readonly keys: readonly string[];
   /** That of the trial. */

@@ -21,6 +21,20 @@ function withGood(manual: number | null = null): GuardWorld {
   return world;
 }
 
+/** A change that cut IPv6 off was rolled back a minute ago, and IPv6 has it still. */
+function withKeptFamily(): GuardWorld {
+  const world = withGood();
+  world.probes = ['v4', 'v6'];
+  world.edit(false);
+  world.applyTakes = 100;
+  world.denied = ['v6'];
+  while (world.rollbacks.length === 0) world.clock.pass(50);
+  world.happened({ kind: 'family', lacking: 6 });
+  world.applyTakes = 0;
+  pass(world, 60_000);
+  return world;
+}
+
 describe('step of guarded apply', () => {
   it('confirms after three rounds over the window, and not before', () => {
     const world = new GuardWorld();
@@ -128,6 +142,42 @@ describe('step of guarded apply', () => {
     world.hasOutage = true;
     pass(world, 300_000);
     assert.deepEqual([world.rollbacks.length, world.enforced], [1, 3], 'not within ten minutes');
+  });
+
+  it('is no outage while a family keeps what was tried: the change stays held until the rollback reaches it', () => {
+    const world = withKeptFamily();
+    assert.deepEqual([world.enforced, world.state.holds.length], [1, 1]);
+    pass(world, 400_000);
+    assert.deepEqual([world.enforced, world.confirmed, world.state.holds.length], [1, 1, 1]);
+    world.denied = [];
+    world.happened({ kind: 'family', lacking: null });
+    pass(world, 2_000);
+    assert.deepEqual([world.state.check, world.enforced, world.state.holds.length], [null, 1, 1]);
+  });
+
+  it('counts the probe of an edit that comes while a family keeps what was tried', () => {
+    const world = withKeptFamily();
+    world.edit(false);
+    assert.deepEqual([...(world.state.trial?.counted ?? [])].sort(), ['v4', 'v6']);
+    world.happened({ kind: 'family', lacking: null });
+    pass(world, 300_000);
+    assert.equal(world.confirmed, 1);
+    // The round before an edit is made under the rules of before from then on.
+    const later = withKeptFamily();
+    later.happened({ kind: 'family', lacking: null });
+    pass(later, 11_000);
+    later.edit(false);
+    assert.deepEqual([...(later.state.trial?.counted ?? [])], ['v4']);
+  });
+
+  it('is an outage if the probe still fails once the rollback has reached both families', () => {
+    const world = withKeptFamily();
+    pass(world, 60_000);
+    world.happened({ kind: 'family', lacking: null });
+    pass(world, 14_500);
+    assert.equal(world.enforced, 1, 'the rules of that family had no time to help');
+    pass(world, 1_000);
+    assert.equal(world.enforced, 2, 'applied again');
   });
 
   it('tries again once after a restart in the window; then holds', () => {

@@ -25,6 +25,7 @@ import type {
   Trial,
 } from './guard-state.ts';
 import {
+  checkBegun,
   checked,
   keysOf,
   retried,
@@ -136,7 +137,7 @@ function awaited(
 function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTimes): GuardStep {
   if (event.isTried) return tried(before, event, times);
   // Whether the rollback helped is asked of the rules before, which a busy machine may apply late.
-  const check = before.check === null ? null : { ...before.check, since: event.at };
+  const { check, effects: asked } = checkBegun(before, event.at, times);
   const wasTried = before.trial !== null;
   const isConfirmed = before.interrupted?.changes.some((one) =>
     event.changes.some((now) => isSame(one, now)),
@@ -153,7 +154,7 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
       ...(wasTried ? [NO_PROBES, wakeForHolds(state, event.at), REPORT] : []),
       ...(wasTried || interrupted !== before.interrupted ? [REMEMBER] : []),
       ...effects,
-      ...(check === null ? [] : [probeNow([check.probe]), wakeAfter(times.failAfter)]),
+      ...asked,
     ],
   };
 }
@@ -205,11 +206,19 @@ function tried(before: GuardState, event: EventOf<'applied'>, times: GuardTimes)
   };
 }
 
-/** Probes that passed before a family had the change prove nothing: the window begins anew. */
+/**
+ * Probes that passed before a family had the change prove nothing: the window begins anew. Those
+ * that failed before a family had the rollback do not either.
+ */
 function reached(before: GuardState, { at, lacking }: EventOf<'family'>, times: GuardTimes): GuardStep {
   if (lacking === before.lacking) return { state: before, effects: [] };
   const { trial } = before;
-  if (trial === null) return { state: { ...before, lacking }, effects: [] };
+  if (trial === null) {
+    const state = { ...before, lacking, lastCounted: soon({ ...before, lacking }, at) };
+    if (lacking !== null || before.check?.since == null) return { state, effects: [] };
+    const { check, effects } = checkBegun(before, at, times);
+    return { state: { ...state, check }, effects };
+  }
   const anew = { since: at, passes: 0, firstPass: at, made: new Set<string>() };
   const state: GuardState = { ...before, lacking, trial: { ...trial, ...anew } };
   return { state, effects: [REPORT, probeNow([...trial.counted]), wake(state, at, times)] };
@@ -319,7 +328,7 @@ function rolledBack(
   const isAlone = rest.length === 0;
   const check: Check | null =
     isProbe && isAlone
-      ? { probe: why.probe, since: at, keys: keysOf(changes), attempt: trial.attempt }
+      ? { probe: why.probe, since: null, keys: keysOf(changes), attempt: trial.attempt }
       : null;
   const state: GuardState = {
     ...{ ...before, check },
@@ -373,10 +382,6 @@ function wake(state: GuardState, at: number, times: GuardTimes): GuardEffect {
   if (times.manual !== null) due.push(trial.since + times.manual);
   else if (isByTime(state, times)) due.push(trial.since + times.window);
   return due.length === 0 ? NO_TIMER : { kind: 'wake', after: Math.max(0, Math.min(...due) - at) };
-}
-
-function wakeAfter(after: number): GuardEffect {
-  return { kind: 'wake', after };
 }
 
 function probeNow(probes: readonly string[]): GuardEffect {

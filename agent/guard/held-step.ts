@@ -26,6 +26,17 @@ import type {
  * are tried again.
  */
 
+/** The confirmed rules are in force in a family more: whether that helps is asked from now on. */
+export function checkBegun(
+  { check }: Pick<GuardState, 'check'>,
+  at: number,
+  { failAfter }: GuardTimes,
+): Pick<GuardState, 'check'> & Pick<GuardStep, 'effects'> {
+  if (check === null) return { check, effects: [] };
+  const probe: GuardEffect = { kind: 'probe', probes: [check.probe], after: 0 };
+  return { check: { ...check, since: at }, effects: [probe, { kind: 'wake', after: failAfter }] };
+}
+
 /** After a rollback: a probe that passes says that it helped. */
 export function checked(state: GuardState, { at, results }: EventOf<'round'>): GuardStep {
   const { check } = state;
@@ -52,8 +63,10 @@ function isWithoutFault({ key, why }: Hold, check: Check): boolean {
 
 /** The probe still fails: the change was not the cause, unless a rule denies the probe's flow. */
 export function unhelped(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTimes): GuardStep {
-  const { check } = before;
-  if (check === null) return { state: before, effects: [] };
+  const { check, lacking } = before;
+  if (check?.since == null) return { state: before, effects: [] };
+  // A family may still have what was tried, which then is the cause.
+  if (lacking !== null) return { state: before, effects: [{ kind: 'wake', after: failAfter }] };
   if (at < check.since + failAfter)
     return { state: before, effects: [{ kind: 'wake', after: check.since + failAfter - at }] };
   const holds = before.holds.filter((one) => !isWithoutFault(one, check));

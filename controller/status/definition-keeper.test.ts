@@ -136,6 +136,13 @@ describe('the last definitions in statuses', () => {
     );
   });
 
+  it('are written in the time that is left, of which a clock gives fractions', async () => {
+    for (const left of [1_800.7, 2_499.2]) assert.equal(await keeper.keep(DELETION, left), null);
+    assert.equal(requests.length, 2);
+    for (const left of [0.4, 0, -3.2])
+      assert.equal(await keeper.keep({ ...DELETION, users: [] }, left), null);
+  });
+
   it('are written by several tries where one has no time for all', async () => {
     const users = Array.from({ length: 100 }, (_, i) => ({
       ...USER,

@@ -147,7 +147,7 @@ export class DefinitionKeeper {
     const { request, clock } = this.#options;
     const end = clock.now() + milliseconds;
     // One for all: an answer that comes later is of no use.
-    const signal = AbortSignal.timeout(milliseconds);
+    const signal = AbortSignal.timeout(Math.max(0, Math.floor(milliseconds)));
     const left = [...due];
     let failure: string | null = null;
     const notYet = `its definition is not yet in the statuses of all ${all} that use it; try again`;
