@@ -93,14 +93,18 @@ describe('forgettingConnections', () => {
 });
 
 describe('forgetAll', () => {
+  const ALL_LABELS = Array.from({ length: 128 }, (_, bit) => bit);
   const NO_LABELS = new Uint8Array(0);
   const connection = (mark: number, labels: Uint8Array = NO_LABELS): ConntrackEntry =>
     ({ family: 4, mark, labels }) as ConntrackEntry;
 
   it('deletes what has a mark, or lost it to others, until a pass finds none', async () => {
     const [marked, late] = [connection(slotMark(1)), connection(slotMark(1))];
-    const [lost, other] = [connection(1, packLabels(labelsOf(slotMark(1)))), connection(1)];
-    const passes = [[marked, lost, other], [late, other], [other], [late]];
+    const labels = labelsOf(slotMark(1));
+    const [lost, other] = [connection(1, packLabels(labels)), connection(1)];
+    // Others write labels too: no connection of ours lacks a label, or has both of a bit.
+    const others = [other, connection(1, packLabels(labels.slice(1))), connection(0, packLabels(ALL_LABELS))];
+    const passes = [[marked, lost, ...others], [late, ...others], others, [late]];
     const deleted: ConntrackEntry[] = [];
     await forgetAll(() => ({
       async *entries() {

@@ -49,6 +49,20 @@ describe('withLingering', () => {
     assert.deepEqual([...withMemory(now, memory).peers].sort(), [...kept.peers].sort());
   });
 
+  it('lets no end that lingers keep a key that another end has now, nor one kept by the memory', () => {
+    const end = (node: string, mac: string): TunnelEnd => ({ node, address: '192.0.2.1', mac, key: 'one' });
+    const [old, renamed] = [end('old', '0e:00:00:00:00:01'), end('new', '0e:00:00:00:00:02')];
+    const before = fakeNodeEgress({ slots: slots([1, 'old']), peers: new Map([['old', old]]) });
+    const now = fakeNodeEgress({ slots: slots([2, 'new']), peers: new Map([['new', renamed]]) });
+    const kept = withLingering(before, now);
+    assert.deepEqual([...kept.peers], [['new', renamed]]);
+    assert.deepEqual([...kept.slots.keys()].sort(), [1, 2]);
+    assert.equal(withLingering(kept, now).peers, kept.peers);
+    const memory = toEgressMemory(before, before, []);
+    const saved = { ...memory, peers: [old], slots: [...before.slots.values()] };
+    assert.deepEqual([...withLingering(withMemory(now, saved), now).peers.values()], [renamed]);
+  });
+
   it('gives a number that is needed again to the new slot', () => {
     const before = fakeNodeEgress({ slots: slots([1, 'a']), peers: peers('a') });
     const kept = withLingering(before, fakeNodeEgress({ slots: slots([1, 'b']), peers: peers('b') }));

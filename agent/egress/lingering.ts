@@ -28,7 +28,10 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
   const answers = answersAfter(before, now);
   const needed = new Set([...slots.values()].map(({ node }) => node));
   const told = withKnownKeys(before.peers, now.peers);
-  const peers = merged(before.peers, told, (node) => needed.has(node));
+  const keys = new Set(told.values().map(({ key }) => key || undefined));
+  // A gateway that joined again under another name: its device is one peer, with the newer end.
+  const isFree = (key: string | undefined): boolean => !key || !keys.has(key);
+  const peers = merged(before.peers, told, (node) => needed.has(node) && isFree(before.peers.get(node)?.key));
   if (slots === now.slots && takes === now.takes && peers === now.peers && answers.size === 0) return now;
   return { ...now, slots, takes, peers, ...(answers.size === 0 ? {} : { answers }) };
 }

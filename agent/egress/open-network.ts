@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { RouteMonitor, RouteSocket, WireGuardSocket } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
@@ -18,9 +19,9 @@ import { forgetAll, forgettingConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
-import { NO_NETSTATE, netstateRenderer, tunnelRefusal } from './render/netstate.ts';
+import { keyProblem, NO_NETSTATE, netstateRenderer, tunnelRefusal } from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
-import type { WireGuardKeys } from './wireguard-keys.ts';
+import { publicKeyText, type WireGuardKeys } from './wireguard-keys.ts';
 
 interface NetworkOptions {
   readonly config: Pick<Config, 'interfaceGroups' | 'egress'>;
@@ -52,10 +53,10 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   const wireguard = wireguardPort(keys);
   const stage = 'apply';
   /** Why there is no tunnel, and what the kernel lacks of the rest. */
-  let refusal: string | null = null;
+  let refusals: readonly string[] = [];
   let lacks: readonly string[] = [];
   function tell(): void {
-    const problems = [...(refusal === null ? [] : [refusal]), ...lacks];
+    const problems = [...refusals, ...lacks];
     incomplete?.(problems);
     if (problems.length === 0)
       log.info('the network configuration of egress gateways is complete', { stage });
@@ -94,16 +95,18 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   });
   const group = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const encrypts = config.egress.encryption === 'WireGuard';
+  const ownKey = keys === null ? undefined : publicKeyText(keys);
   const render = netstateRenderer();
   const waker = new ClientWaker({ clock, log });
   const forgetting = forgettingConnections({ clock, log, waker });
   return {
     interfaces,
     async netstateOf(egress) {
-      const before = refusal;
-      refusal = tunnelRefusal(egress, { encrypts });
-      if (refusal !== before) tell();
-      return render(egress, { group, encrypts, underlayMtu: await underlayMtu(socket, egress) });
+      const host = { group, encrypts, ownKey, underlayMtu: await underlayMtu(socket, egress) };
+      const before = refusals;
+      refusals = [tunnelRefusal(egress, host), keyProblem(egress, host)].flatMap((text) => text ?? []);
+      if (!isDeepStrictEqual(refusals, before)) tell();
+      return render(egress, host);
     },
     apply: (wanted, options) => keeper.apply(wanted, options),
     leave: (egress) => floating.leave(egress?.floating ?? NO_MEMBERS),

@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import type { Config } from '../../apis/config.ts';
+import { WIREGUARD_KEY_FILE } from '../../apis/egress/wireguard-key.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 
@@ -9,8 +10,6 @@ export interface WireGuardKeys {
   readonly privateKey: Uint8Array;
   readonly publicKey: Uint8Array;
 }
-
-export const WIREGUARD_KEY_FILE = 'wireguard-key';
 
 /** PKCS #8 of an X25519 key (RFC 8410) but for the key itself. */
 const PKCS8 = Buffer.from('302e020100300506032b656e04220420', 'hex');

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { hostAddresses } from './host-addresses.ts';
 
@@ -29,6 +30,14 @@ describe('host addresses', () => {
       eth0: at('192.0.2.50', '192.0.2.1', '2001:db8::50'),
     };
     assert.deepEqual(hostAddresses(interfaces, floating), ['192.0.2.1']);
+  });
+
+  it("exclude those of nodewall's own devices", () => {
+    for (const link of Object.keys(OWN_NETWORK.links))
+      assert.deepEqual(
+        hostAddresses({ [link]: at('fd6e:6f64:6577:6c6c:c00:ff:fe00:1'), eth0: at('192.0.2.1') }),
+        ['192.0.2.1'],
+      );
   });
 
   it('are at most 256', () => {

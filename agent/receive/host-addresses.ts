@@ -14,9 +14,12 @@ const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10'].flatMap((text) => parseCidr(t
 
 /**
  * Their addresses are not the machine's own: those of Services, which kube-proxy in ipvs mode
- * assigns, and of egress gateways.
+ * assigns, of egress gateways, and of the tunnel to them.
  */
-const NOT_OURS: ReadonlySet<string> = new Set(['kube-ipvs0', OWN_NETWORK.floating.link]);
+const NOT_OURS: ReadonlySet<string> = new Set([
+  ...['kube-ipvs0', OWN_NETWORK.floating.link],
+  ...Object.keys(OWN_NETWORK.links),
+]);
 
 type Interfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>;
 

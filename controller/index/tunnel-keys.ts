@@ -27,6 +27,11 @@ export class TunnelKeys {
     return 'new';
   }
 
+  /** The Node that has the key. */
+  holder(key: string): string | undefined {
+    return this.#holders.get(key);
+  }
+
   /** The objects with the keys. Unchanged objects and lists are the same ones. */
   on<T extends Pick<ClusterObjects, 'nodes'>>(objects: T): T {
     if (this.#keys.size === 0) return objects;

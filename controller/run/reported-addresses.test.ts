@@ -4,6 +4,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
+import type { NodeEvent } from '../status/node-events.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
 const report = (node: string, ...hostAddresses: string[]): NodeReport => ({
@@ -24,8 +25,12 @@ const objects = {
   nodes: ['a', 'b'].map((name) => ({ kind: 'Node' as const, name, labels: {}, addresses: [] })),
 };
 
-const made = (log: Log, changed: () => Promise<void>): ReportedAddresses =>
-  new ReportedAddresses({ log, clock: systemClock, nodeCIDRs: [], changed, held: () => {} });
+const made = (
+  log: Log,
+  changed: () => Promise<void>,
+  event: (node: string, event: NodeEvent) => void = () => {},
+): ReportedAddresses =>
+  new ReportedAddresses({ log, clock: systemClock, nodeCIDRs: [], changed, held: () => {}, event });
 
 describe('ReportedAddresses', () => {
   it('calls back once for many reports, and not if nothing is new', async () => {
@@ -54,18 +59,27 @@ describe('ReportedAddresses', () => {
     const lines: unknown[] = [];
     const log = { warn: (message: string, { node }: { node: string }) => lines.push([message, node]) };
     let changed = Promise.withResolvers<void>();
-    const reported = made(log as unknown as Log, async () => changed.resolve());
+    const events: unknown[] = [];
+    const reported = made(
+      log as unknown as Log,
+      async () => changed.resolve(),
+      (...event) => events.push(event),
+    );
     reported.on(objects);
     const keysOf = (of = objects) => reported.on(of).nodes.map(({ tunnelKey }) => tunnelKey);
     reported.take({ ...report('a'), egress: { key: 'one' } });
     await changed.promise;
     assert.deepEqual(keysOf(), ['one', undefined]);
     reported.take({ ...report('b'), egress: { key: 'one' } });
+    reported.take({ ...report('b'), egress: { key: 'one' } });
     reported.take({ ...report('c'), egress: { key: 'three' } });
     assert.deepEqual(keysOf(), ['one', undefined]);
     assert.deepEqual(lines, [
       ['the agent reports the WireGuard key of another Node; it does not count', 'b'],
     ]);
+    const note =
+      'the agent reports the WireGuard key of Node a; it does not count, and the node has no encrypted tunnel: remove the file wireguard-key of its state directory, and restart its agent';
+    assert.deepEqual(events, [['b', { type: 'Warning', reason: 'NodewallKeyRefused', note }]]);
     // A report that says nothing of it takes no key away.
     changed = Promise.withResolvers();
     reported.take(report('a'));

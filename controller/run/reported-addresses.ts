@@ -1,3 +1,4 @@
+import { WIREGUARD_KEY_FILE } from '../../apis/egress/wireguard-key.ts';
 import { type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -111,8 +112,15 @@ export class ReportedAddresses {
   #takeKey(node: string, key: string | null): void {
     const outcome = this.#keys.report(node, key);
     if (outcome === 'new') this.#changed.trigger();
-    if (outcome === 'taken')
-      this.#warn(node, 'the agent reports the WireGuard key of another Node; it does not count', {});
+    if (outcome !== 'taken' || key === null) return;
+    const isNew = this.#warn(
+      node,
+      'the agent reports the WireGuard key of another Node; it does not count',
+      {},
+    );
+    const holder = this.#keys.holder(key);
+    const note = `the agent reports the WireGuard key of Node ${holder}; it does not count, and the node has no encrypted tunnel: remove the file ${WIREGUARD_KEY_FILE} of its state directory, and restart its agent`;
+    if (isNew) this.#event(node, { type: 'Warning', reason: 'NodewallKeyRefused', note });
   }
 
   /** Once for each Node, as long as the same addresses are refused. */
@@ -144,12 +152,13 @@ export class ReportedAddresses {
     return this.#changed.close();
   }
 
-  /** Once for each Node. */
-  #warn(node: string, message: string, fields: object): void {
+  /** Once for each Node: whether this is the first time. */
+  #warn(node: string, message: string, fields: object): boolean {
     const logged = this.#logged.get(message) ?? new Set();
     this.#logged.set(message, logged);
-    if (logged.has(node)) return;
+    if (logged.has(node)) return false;
     logged.add(node);
     this.#log.warn(message, { node, ...fields });
+    return true;
   }
 }

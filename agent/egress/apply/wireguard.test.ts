@@ -85,6 +85,17 @@ describe('WireGuardPeers', () => {
     }
   });
 
+  it('leaves a peer alone that moved after this process found it as it was set', async () => {
+    const { kernel, apply } = setUp();
+    await apply(wanted(peer(2)));
+    const next = setUp(kernel);
+    assert.deepEqual((await next.apply(wanted(peer(2)))).operations, []);
+    const device = kernel.devices.get(INDEX) ?? assert.fail();
+    const peers = device.peers.map((one) => ({ ...one, endpoint: Uint8Array.of(10, 0, 0, 99) }));
+    kernel.devices.set(INDEX, { ...device, peers });
+    assert.deepEqual((await next.apply(wanted(peer(2)))).operations, []);
+  });
+
   it('starts anew with another key', async () => {
     const { kernel, apply, keys } = setUp();
     await apply(wanted(peer(2)));

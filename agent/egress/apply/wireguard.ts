@@ -21,8 +21,9 @@ const { port: PORT } = OWN_NETWORK.wireguard;
 export class WireGuardPeers {
   readonly #port: WireGuardPort;
   /**
-   * The endpoints as they were set, by key. The kernel goes on to the address from which a peer's
-   * last packet came, which may be another one of that node: that is no change by others.
+   * The endpoints as they were set or found so, by key. The kernel goes on to the address from
+   * which a peer's last packet came, which may be another one of that node: that is no change by
+   * others.
    */
   #endpoints: ReadonlyMap<string, string> = new Map();
 
@@ -57,14 +58,18 @@ export class WireGuardPeers {
         ...removed.map((key) => `delete: wg set ${link} peer ${key}`),
         ...changed.map(peerText),
       ];
-      if (operations.length === 0) return NOTHING;
+      const endpoints = new Map(peers.map(({ key, endpoint }) => [key, endpoint]));
+      if (operations.length === 0) {
+        this.#endpoints = endpoints;
+        return NOTHING;
+      }
       const device = { privateKey, port: PORT, mark: 0, replacePeers: true };
       await this.#port.change(index, {
         ...(isOurs ? {} : { device }),
         removed: removed.map(toKey),
         peers: changed.map(toPeer),
       });
-      this.#endpoints = new Map(peers.map(({ key, endpoint }) => [key, endpoint]));
+      this.#endpoints = endpoints;
       return { operations, problems: [] };
     } catch (error) {
       const code = error instanceof NftError ? error.code : 'UNKNOWN';

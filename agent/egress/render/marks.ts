@@ -26,9 +26,20 @@ const LABELLED = 7;
 /** One of them is there if the connection has a way. */
 export const HAS_WAY: readonly number[] = [SET, CLEAR];
 
-/** Whether a connection with these labels, as the kernel keeps them, has a way. */
+/**
+ * Whether a connection with these labels, as the kernel keeps them, has a way: one label for each
+ * bit. Others may write some of these for their own ends.
+ */
 export function hasWay(labels: Uint8Array): boolean {
-  return packLabels(HAS_WAY).some((byte, i) => (byte & (labels[i] ?? 0)) !== 0);
+  return WAY_PAIRS.every((pair) => pair.filter((packed) => holds(labels, packed)).length === 1);
+}
+
+const WAY_PAIRS: readonly (readonly Uint8Array[])[] = Array.from({ length: LABELLED }, (_, bit) =>
+  [SET, CLEAR].map((first) => packLabels([first + bit])),
+);
+
+function holds(labels: Uint8Array, packed: Uint8Array): boolean {
+  return packed.some((byte, i) => (byte & (labels[i] ?? 0)) !== 0);
 }
 
 /** The labels of a connection with this mark. */

@@ -10,6 +10,7 @@ import {
   OWN_NETWORK,
 } from '../../../apis/egress/netstate.ts';
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
+import { WIREGUARD_KEY_FILE } from '../../../apis/egress/wireguard-key.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
@@ -34,6 +35,8 @@ export interface EgressHost {
   readonly underlayMtu: number;
   /** Whether the tunnel has to be encrypted; absent: it must not. */
   readonly encrypts?: boolean;
+  /** The public key of this node's WireGuard device; absent: not known. */
+  readonly ownKey?: string | undefined;
 }
 
 /** Why this node has no tunnel, in spite of its end of one; null: it has. */
@@ -45,6 +48,19 @@ export function tunnelRefusal(
   const [own, controllers] = encrypts ? ['WireGuard', 'None'] : ['None', 'WireGuard'];
   return `egress.encryption is ${own} in the configuration of this agent and ${controllers} in that of the controller: give both the same, and restart the one that has an older one. Until then nothing goes through the tunnel`;
 }
+
+/** Why others have no tunnel to this node, by the keys that are told; null: nothing is wrong. */
+export function keyProblem(egress: NodeEgress | null, { ownKey }: Pick<EgressHost, 'ownKey'>): string | null {
+  const key = egress?.tunnel?.key;
+  if (egress === null || key === undefined || ownKey === undefined || key === ownKey) return null;
+  const twin = egress.peers.values().find((end) => end.key === ownKey);
+  if (twin !== undefined)
+    return `Node ${twin.node} has the WireGuard key of this node, so this node has no tunnel: ${NEW_KEY}`;
+  if (key === '') return null;
+  return `the controllers know another WireGuard key of this node than it has, so other nodes send it nothing until they know the right one. If this lasts, another Node has reported that one: ${NEW_KEY}`;
+}
+
+const NEW_KEY = `remove the file ${WIREGUARD_KEY_FILE} of this node's state directory, and restart its agent`;
 
 export const NO_NETSTATE: Netstate = {
   ...{
@@ -87,7 +103,7 @@ export function netstateRenderer(): typeof toNetstate {
     if (tunnelRefusal(egress, host) !== null) return NO_NETSTATE;
     const { tunnel, slots, peers, answers } = egress;
     const routes = answerRoutes.next(egress);
-    const parts = [tunnel, slots, peers, answers, routes, host.group, host.underlayMtu];
+    const parts = [tunnel, slots, peers, answers, routes, host.group, host.underlayMtu, host.ownKey];
     if (last === null || !sameItems(last.parts, parts)) {
       const ends = reachable(tunnel, withFormer(peers, answers));
       last = { parts, netstate: render({ tunnel, slots, peers: ends }, routes, host) };
@@ -120,7 +136,7 @@ function render(
   const answers = toAnswers(answerRoutes, peers);
   return {
     ...devices(tunnel, host),
-    peers: isEncrypted(tunnel) ? wireguardPeers(peers) : [],
+    peers: isEncrypted(tunnel) ? wireguardPeers(peers, host.ownKey) : [],
     neighbours: neighbours(peers),
     nexthops: [
       ...slots.map(({ number, peer }) => toNexthop(SLOT_NEXTHOPS + number, peer)),
@@ -175,10 +191,13 @@ function wireguard(tunnel: TunnelEnd, underlay: number): Pick<Netstate, 'links' 
   };
 }
 
-/** To a node without a key nothing is sent: its address inside leads to no peer. */
-function wireguardPeers(peers: NodeEgress['peers']): NetPeer[] {
+/**
+ * To a node without a key nothing is sent: its address inside leads to no peer. The kernel takes no
+ * peer with the device's own key.
+ */
+function wireguardPeers(peers: NodeEgress['peers'], ownKey: string | undefined): NetPeer[] {
   const known = [...peers.values()].flatMap((end): NetPeer[] =>
-    end.key === undefined || end.key === ''
+    end.key === undefined || end.key === '' || end.key === ownKey
       ? []
       : [{ link: WIREGUARD.link, key: end.key, endpoint: end.address, address: outerAddress(end) }],
   );

@@ -8,7 +8,7 @@ import { closing, nodeState } from '../../../test/fake/node-state.ts';
 import { rulesetText } from '../../render/nft-text.ts';
 import { render } from '../../render/render.ts';
 import { netstateText } from '../apply/netstate-text.ts';
-import { NO_NETSTATE, toNetstate, tunnelRefusal } from './netstate.ts';
+import { keyProblem, NO_NETSTATE, toNetstate, tunnelRefusal } from './netstate.ts';
 
 const HOST = { group: 10, underlayMtu: 1500, encrypts: true };
 const end = (number: number, key?: string): TunnelEnd => ({
@@ -64,6 +64,21 @@ describe('an encrypted tunnel', () => {
       ['2', '2'],
     );
     assert.deepEqual(fromClear.peers, []);
+  });
+
+  it('has no peer with the own key, and says why it may have no tunnel', () => {
+    const host = { ...HOST, ownKey: keyText(1) };
+    const peersOf = (egress: NodeEgress) => toNetstate(egress, host).peers.map(({ key }) => key);
+    const copied = egressOf(end(1, ''), end(2, keyText(1)), end(3, keyText(3)));
+    assert.deepEqual(peersOf(copied), [keyText(3)]);
+    assert.match(keyProblem(copied, host) ?? '', /^Node node-2 has the WireGuard key of this node/);
+    const other = egressOf(end(1, keyText(9)), end(3, keyText(3)));
+    assert.deepEqual(peersOf(other), [keyText(3)]);
+    assert.match(keyProblem(other, host) ?? '', /^the controllers know another WireGuard key/);
+    for (const tunnel of [end(1, keyText(1)), end(1, ''), end(1)])
+      assert.equal(keyProblem(egressOf(tunnel, end(3, keyText(3))), host), null);
+    assert.equal(keyProblem(other, {}), null);
+    assert.equal(keyProblem(null, host), null);
   });
 
   it('is not there while agent and controller do not agree about it', () => {
