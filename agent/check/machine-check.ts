@@ -29,6 +29,7 @@ import { namespaceHolder } from '../run/namespace-lock.ts';
 import { readOff } from '../run/off-file.ts';
 import { rememberedNode } from '../run/remembered-node.ts';
 import { loadAddon } from '../run/with-kernel.ts';
+import { checkTunnelMtu } from './tunnel-mtu.ts';
 
 export interface MachineCheckOptions {
   readonly stateDir: string;
@@ -57,6 +58,7 @@ export const MACHINE_CHECKS = {
   untracked,
   marks,
   tunnel,
+  tunnelMtu: ({ config, root }) => checkTunnelMtu(config, root),
   destinations,
   sources,
   groupNames,

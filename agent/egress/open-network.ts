@@ -19,7 +19,13 @@ import { forgetAll, forgettingConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
 import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
-import { keyProblem, NO_NETSTATE, netstateRenderer, tunnelRefusal } from './render/netstate.ts';
+import {
+  type EgressHost,
+  keyProblem,
+  NO_NETSTATE,
+  netstateRenderer,
+  tunnelRefusal,
+} from './render/netstate.ts';
 import { USUAL_MTU } from './render/tunnel.ts';
 import { publicKeyText, type WireGuardKeys } from './wireguard-keys.ts';
 
@@ -102,7 +108,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
   return {
     interfaces,
     async netstateOf(egress) {
-      const host = { group, encrypts, ownKey, underlayMtu: await underlayMtu(socket, egress) };
+      const host = { group, encrypts, ownKey, ...(await underlayOf(socket, egress)) };
       const before = refusals;
       refusals = [tunnelRefusal(egress, host), keyProblem(egress, host)].flatMap((text) => text ?? []);
       if (!isDeepStrictEqual(refusals, before)) tell();
@@ -140,19 +146,20 @@ export function wireguardPort(keys: WireGuardKeys | null): WireGuardPort & { clo
   };
 }
 
-/** The MTU of the interface that has the address of this node's end of the tunnel. */
-async function underlayMtu(
+/** The interface that has the address of this node's end of the tunnel. */
+async function underlayOf(
   socket: Pick<RouteSocket, 'links' | 'addresses'>,
   egress: NodeEgress | null,
-): Promise<number> {
+): Promise<Pick<EgressHost, 'underlay' | 'underlayMtu'>> {
   const own = parseAddress(egress?.tunnel?.address ?? '');
-  if (own === null) return USUAL_MTU;
+  if (own === null) return { underlayMtu: USUAL_MTU };
   const text = formatAddress(own);
   const [links, addresses] = await Promise.all([socket.links(), socket.addresses()]);
   const found = addresses.find(
     ({ address }) => formatAddress(unpackAddress(address.length === 4 ? 4 : 6, address, 0)) === text,
   );
-  return links.find(({ index }) => index === found?.link)?.mtu ?? USUAL_MTU;
+  const link = links.find(({ index }) => index === found?.link);
+  return { underlay: link?.name, underlayMtu: link?.mtu ?? USUAL_MTU };
 }
 
 /** Removes all network configuration of egress gateways; returns what was removed. */

@@ -17,8 +17,14 @@ export class FakeRoutes implements RoutePort {
   /** Each exchange, as `operation kind`. */
   readonly exchanges: string[][] = [];
   readings = 0;
-  /** The error of the next change of this kind. */
-  refusal: { readonly kind: RouteObject['kind']; readonly code: string; readonly text: string } | null = null;
+  /** The error of changes of this kind. */
+  refusal: {
+    readonly kind: RouteObject['kind'];
+    readonly code: string;
+    readonly text: string;
+    /** Default: all of this kind. */
+    readonly is?: (change: RouteChange) => boolean;
+  } | null = null;
   /** Whether addresses keep their IFA_PROTO: not before Linux 5.18. */
   keepsProtocols = true;
   /** So many looks at the table local do not find IPv6 addresses yet. */
@@ -99,9 +105,10 @@ export class FakeRoutes implements RoutePort {
     );
   }
 
-  #refusal({ kind }: RouteChange): [code: string, text: string] | null {
-    if (this.refusal?.kind !== kind) return null;
-    const { code, text } = this.refusal;
+  #refusal(change: RouteChange): [code: string, text: string] | null {
+    if (this.refusal?.kind !== change.kind) return null;
+    const { code, text, is } = this.refusal;
+    if (is !== undefined && !is(change)) return null;
     return [code, text];
   }
 

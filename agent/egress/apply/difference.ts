@@ -155,12 +155,18 @@ function removalRank(raw: RouteObject): number {
 }
 
 /** Objects of others in the place of ours, and what would need ours. */
-class Blocked {
+export class Blocked {
   readonly texts: string[] = [];
-  readonly #links = new Set<string>();
+  readonly #links: Set<string>;
   readonly #nexthops = new Set<number>();
 
-  isBlocked(object: NetObject, found: KernelObject | undefined): boolean {
+  /** @param links on which nothing is made either */
+  constructor(links: Iterable<string> = []) {
+    this.#links = new Set(links);
+  }
+
+  /** To be asked in the order of netObjects(). */
+  isBlocked(object: NetObject, found?: KernelObject): boolean {
     const link = linkOf(object);
     const isBlocked =
       found?.isOurs === false ||

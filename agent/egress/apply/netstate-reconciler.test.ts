@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RouteObject } from 'nftables-napi';
-import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import { type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
 import { FakeWireGuard } from '../../../test/fake/fake-wireguard.ts';
 import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
@@ -150,6 +150,41 @@ describe('NetstateReconciler', () => {
     kernel.refusal = null;
     assert.deepEqual((await reconciler.apply(EXAMPLE)).problems, []);
     assert.deepEqual((await reconciler.verify()).operations, []);
+  });
+
+  it('sends nothing through a tunnel whose device below is missing, or has no address', async () => {
+    const ends = ['1', '2'].map((end) => `fd6e:6f64:6577:6c6c::${end}`);
+    const [local = '', remote = ''] = ends;
+    const [vxlan] = EXAMPLE.links;
+    assert.ok(vxlan?.kind === 'vxlan');
+    const below = { link: 'nodewall-wg', address: local, prefixLength: 64 };
+    const encrypted: Netstate = {
+      ...EXAMPLE,
+      links: [
+        { ...vxlan, local },
+        { kind: 'wireguard', name: 'nodewall-wg', group: 1, mtu: 1440 },
+      ],
+      addresses: [...EXAMPLE.addresses, below],
+      neighbours: EXAMPLE.neighbours.map((it) => (it.kind === 'fdb' ? { ...it, remote } : it)),
+    };
+    for (const kind of ['link', 'address'] as const) {
+      const { kernel, reconciler } = setUp();
+      await reconciler.apply(EXAMPLE);
+      const isBelow = (change: RouteObject): boolean =>
+        change.kind === 'link'
+          ? change.link.name === 'nodewall-wg'
+          : change.kind === 'address' && change.address.prefixLength === 64;
+      kernel.refusal = { kind, code: 'EOPNOTSUPP', text: 'no', is: isBelow };
+      const { problems } = await reconciler.apply(encrypted, { removals: false });
+      assert.equal(problems.length, 1, JSON.stringify(problems));
+      assert.match(problems[0]?.message ?? '', /nodewall-wg.*: no/);
+      const ways = () => kernel.objects.filter((it) => /neighbour|nexthop|route/.test(it.kind)).length;
+      assert.equal(ways(), 0, kind);
+      kernel.refusal = null;
+      assert.deepEqual((await reconciler.verify()).problems, []);
+      assert.equal(ways(), 6, kind);
+      assert.deepEqual((await reconciler.verify()).operations, []);
+    }
   });
 
   it('reads everything again after a call that failed as a whole', async () => {

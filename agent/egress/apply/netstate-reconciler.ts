@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { NftError, RouteChange, RouteEvent, RouteObject } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
-import { difference, type KernelObjects, type NetOperation } from './difference.ts';
+import { Blocked, difference, type KernelObjects, type NetOperation } from './difference.ts';
 import { type KernelObject, type LinkNames, toKernelObject } from './kernel-object.ts';
-import { netObjects } from './net-object.ts';
+import { keyOf, netObjects } from './net-object.ts';
 import { foreignProblems, type NetProblem, refused } from './problem.ts';
 import { type KernelNetwork, type RoutePort, readKernel } from './read-kernel.ts';
 import { applySysctls, type SysctlPort } from './sysctls.ts';
-import { linkOf, toRouteObject } from './to-change.ts';
+import { toRouteObject } from './to-change.ts';
 import { WireGuardPeers, type WireGuardPort } from './wireguard.ts';
 
 export interface NetstateResult {
@@ -69,25 +69,28 @@ export class NetstateReconciler {
   async #apply(wanted: Netstate, { removals = true }: ApplyOptions): Promise<NetstateResult> {
     if (this.#current === null) this.#take(await this.#read());
     const current: KernelObjects = this.#current ?? new Map();
-    const { links, rest, foreign, blocked } = difference(current, netObjects(wanted));
+    const { links, rest: all, foreign, blocked } = difference(current, netObjects(wanted));
     const now = removals
-      ? rest
-      : rest.filter(({ operation, key }) => operation !== 'delete' || isRemade(key, rest));
+      ? all
+      : all.filter(({ operation, key }) => operation !== 'delete' || isRemade(key, all));
     const results: NetstateResult[] = [{ operations: [], problems: foreignProblems(foreign, blocked) }];
     results.push(await this.#exchange(links));
     if (links.length > 0) await this.#readLinks();
     const indexes = this.#indexes();
     // Which one the kernel refused is said, and not what needs it.
-    const refusedLinks = wanted.links.map(({ name }) => name).filter((name) => !indexes.has(name));
-    const isOnRefused = (link: string): boolean => refusedLinks.includes(link);
-    const sysctls = wanted.sysctls.filter(({ path }) => !path.split('/').some(isOnRefused));
+    const missing = wanted.links.map(({ name }) => name).filter((name) => !indexes.has(name));
+    const sysctls = wanted.sysctls.filter(
+      ({ path }) => !path.split('/').some((part) => missing.includes(part)),
+    );
     results.push(await applySysctls(this.#sysctls, sysctls));
     results.push(await this.#peers.apply(wanted, (link) => indexes.get(link), removals));
-    results.push(
-      await this.#exchange(
-        now.filter((it) => it.operation === 'delete' || !isOnRefused(linkOf(it.object) ?? '')),
-      ),
-    );
+    // A tunnel to addresses that no device of ours has would go by whatever route leads there.
+    const carriers = carriersOf(wanted);
+    const isCarrier = ({ key }: NetOperation): boolean => carriers.some((carrier) => carrier.key === key);
+    results.push(await this.#exchange(possible(now.filter(isCarrier), missing)));
+    const uncarried = carriers.filter(({ key }) => !this.#current?.get(key)?.isOurs).map(({ link }) => link);
+    const rest = now.filter((it) => !isCarrier(it));
+    results.push(await this.#exchange(possible(rest, [...missing, ...uncarried])));
     return {
       operations: results.flatMap(({ operations }) => operations),
       problems: results.flatMap(({ problems }) => problems),
@@ -165,6 +168,21 @@ export class NetstateReconciler {
       if (it !== null) this.#current?.set(it.key, it);
     }
   }
+}
+
+/** The addresses of other devices of ours that tunnels go from, with the links of these tunnels. */
+function carriersOf({ links, addresses }: Netstate): { readonly link: string; readonly key: string }[] {
+  return links.flatMap((link) => {
+    if (link.kind !== 'vxlan') return [];
+    const below = addresses.filter((it) => it.address === link.local && it.link !== link.name);
+    return below.map((it) => ({ link: link.name, key: keyOf({ type: 'address', it }) }));
+  });
+}
+
+/** Those that need nothing on these links. */
+function possible(operations: readonly NetOperation[], links: readonly string[]): NetOperation[] {
+  const blocked = new Blocked(links);
+  return operations.filter((it) => it.operation === 'delete' || !blocked.isBlocked(it.object));
 }
 
 /** The object as the kernel has it after it made it. */

@@ -18,6 +18,7 @@ import { type AnswerRoute, AnswerRoutes, withFormer } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import {
   isEncrypted,
+  leastUnderlayMtu,
   linkLocal,
   outerAddress,
   TUNNEL,
@@ -33,6 +34,8 @@ export interface EgressHost {
   readonly group: number;
   /** MTU of the interface that carries the tunnel. */
   readonly underlayMtu: number;
+  /** Its name, for messages. */
+  readonly underlay?: string | undefined;
   /** Whether the tunnel has to be encrypted; absent: it must not. */
   readonly encrypts?: boolean;
   /** The public key of this node's WireGuard device; absent: not known. */
@@ -42,12 +45,21 @@ export interface EgressHost {
 /** Why this node has no tunnel, in spite of its end of one; null: it has. */
 export function tunnelRefusal(
   egress: NodeEgress | null,
-  { encrypts = false }: Pick<EgressHost, 'encrypts'>,
+  { encrypts = false, underlayMtu, underlay = 'with the address of this Node' }: Omit<EgressHost, 'group'>,
 ): string | null {
-  if (egress === null || egress.tunnel === null || isEncrypted(egress.tunnel) === encrypts) return null;
-  const [own, controllers] = encrypts ? ['WireGuard', 'None'] : ['None', 'WireGuard'];
-  return `egress.encryption is ${own} in the configuration of this agent and ${controllers} in that of the controller: give both the same, and restart the one that has an older one. Until then nothing goes through the tunnel`;
+  const tunnel = egress?.tunnel ?? null;
+  if (tunnel === null) return null;
+  const least = leastUnderlayMtu(tunnel);
+  if (isEncrypted(tunnel) !== encrypts) {
+    const [own, controllers] = encrypts ? ['WireGuard', 'None'] : ['None', 'WireGuard'];
+    return `egress.encryption is ${own} in the configuration of this agent and ${controllers} in that of the controller: give both the same, and restart the one that has an older one. ${NO_TUNNEL}`;
+  }
+  if (underlayMtu >= least) return null;
+  const kind = encrypts ? 'encrypted tunnel' : 'tunnel';
+  return `interface ${underlay} has MTU ${underlayMtu}, and the ${kind} of egress gateways needs ${least}: give it that, and restart the agent. ${NO_TUNNEL}`;
 }
+
+const NO_TUNNEL = 'Until then nothing goes through the tunnel';
 
 /** Why others have no tunnel to this node, by the keys that are told; null: nothing is wrong. */
 export function keyProblem(egress: NodeEgress | null, { ownKey }: Pick<EgressHost, 'ownKey'>): string | null {

@@ -88,9 +88,33 @@ describe('an encrypted tunnel', () => {
     ] as const) {
       const egress = egressOf(tunnel, end(2));
       assert.equal(toNetstate(egress, { ...HOST, encrypts }), NO_NETSTATE);
-      assert.match(tunnelRefusal(egress, { encrypts }) ?? '', /^egress.encryption is (None|WireGuard) in/);
+      assert.match(
+        tunnelRefusal(egress, { ...HOST, encrypts }) ?? '',
+        /^egress.encryption is (None|WireGuard) in/,
+      );
     }
-    assert.equal(tunnelRefusal(egressOf(end(1)), {}), null);
+    assert.equal(tunnelRefusal(egressOf(end(1)), { ...HOST, encrypts: false }), null);
+  });
+
+  it('is not there where the interface is too small for IPv6 inside', () => {
+    const ofV6 = (one: TunnelEnd): TunnelEnd => ({ ...one, address: `2001:db8::${one.node.slice(-1)}` });
+    for (const [tunnel, least] of [
+      [end(1, ''), 1410],
+      [ofV6(end(1, '')), 1430],
+      [end(1), 1330],
+      [ofV6(end(1)), 1350],
+    ] as const) {
+      const egress = egressOf(tunnel, { ...tunnel, node: 'node-2', mac: '0e:00:00:00:00:02' });
+      const host = (underlayMtu: number) => ({
+        ...{ ...HOST, encrypts: tunnel.key !== undefined },
+        ...{ underlay: 'eth0', underlayMtu },
+      });
+      assert.equal(tunnelRefusal(egress, host(least)), null);
+      assert.ok(toNetstate(egress, host(least)).links.every(({ mtu }) => mtu >= 1280));
+      assert.equal(toNetstate(egress, host(least - 1)), NO_NETSTATE);
+      const text = tunnelRefusal(egress, host(least - 1)) ?? '';
+      assert.ok(text.startsWith(`interface eth0 has MTU ${least - 1}`) && text.includes(`${least}`), text);
+    }
   });
 
   it('has rules that let it nowhere else, which an unencrypted one lacks', () => {

@@ -50,6 +50,14 @@ export function wireguardMtu({ address }: Pick<TunnelEnd, 'address'>, underlay: 
   return underlay - WIREGUARD_OVERHEAD[familyOf(address)];
 }
 
+/** A device with a smaller MTU has no IPv6 (RFC 8200), by which the tunnel addresses nodes. */
+const LEAST_MTU = 1280;
+
+/** The least MTU of the interface with the Node's address that lets the tunnel be. */
+export function leastUnderlayMtu(end: Carried): number {
+  return LEAST_MTU - tunnelMtu(end, 0);
+}
+
 function familyOf(address: string): Family {
   return address.includes(':') ? 6 : 4;
 }

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { NftError } from 'nftables-napi';
+import type { Kernel } from '../apply/netlink/kernel.ts';
+import { endSteering } from './end-steering.ts';
+
+type Steering = Pick<Kernel, 'chains' | 'transact'>;
+
+/** A table whose kernel gives this error to rules with labels of connections. */
+function kernel(code: string | null) {
+  const taken: number[] = [];
+  const rule = {} as never;
+  const own = {
+    chains: async () => ({ chains: [{ name: 'egress-steer', rules: [rule] }] }),
+    async transact(operations: readonly unknown[]) {
+      if (code !== null && JSON.stringify(operations).includes('ctLabel')) throw toError(code);
+      taken.push(operations.length);
+    },
+  };
+  return { own: own as unknown as Steering, taken };
+}
+
+function toError(code: string): NftError {
+  const nothing = { errno: null, line: null, column: null, command: null, refersTo: null };
+  const more = { operation: null, set: null, expression: null, element: null };
+  return new NftError([{ ...nothing, ...more, code, message: code }], '');
+}
+
+describe('endSteering', () => {
+  it('drops what is steered, by labels too where the kernel has them', async () => {
+    for (const [code, operations] of [
+      [null, 3],
+      ['EOPNOTSUPP', 2],
+    ] as const) {
+      const { own, taken } = kernel(code);
+      let passes = 0;
+      await endSteering(own, async () => void passes++);
+      assert.deepEqual([taken, passes], [[operations], 1]);
+    }
+  });
+
+  it('rejects if the kernel refuses it for another reason', async () => {
+    const { own } = kernel('EPERM');
+    await assert.rejects(
+      endSteering(own, async () => assert.fail('no connection is ended')),
+      { code: 'EPERM' },
+    );
+  });
+});
