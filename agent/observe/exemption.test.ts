@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Config, EXEMPTIONS } from '../../apis/config.ts';
+import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import type { Flow } from '../../apis/flow.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { FLOW, OPEN } from '../../test/fake/flow.ts';
@@ -119,8 +120,8 @@ describe('exemptions', () => {
     for (const flow of [
       { ...tunnel, src: '192.0.2.9', dstPort: 7792 },
       { ...tunnel, direction: 'egress', dst: '192.0.2.9', dstPort: 7792 },
-      { ...tunnel, src: other, dst: own },
-      { ...tunnel, direction: 'egress', src: own, dst: other },
+      { ...tunnel, src: other, dst: own, interfaceGroup: OWN_NETWORK.wireguard.group },
+      { ...tunnel, direction: 'egress', src: own, dst: other, interfaceGroup: OWN_NETWORK.wireguard.group },
     ] as const) {
       const { exemption } = explain(deny, encrypted)({ ...FLOW, ...flow });
       assert.equal(exemption, 'egressTunnel', JSON.stringify(flow));
@@ -128,7 +129,11 @@ describe('exemptions', () => {
     }
     for (const flow of [
       { ...tunnel, src: '192.0.2.8', dstPort: 7792 },
-      { ...tunnel, src: other, dst: own, dstPort: 7792 },
+      { ...tunnel, src: other, dst: own, dstPort: 7792, interfaceGroup: OWN_NETWORK.wireguard.group },
+      // In clear, and inside by another device: dropped beside the exemptions.
+      { ...tunnel, src: '192.0.2.9' },
+      { ...tunnel, src: other, dst: own },
+      { ...tunnel, src: other, dst: own, interfaceGroup: 10 },
     ])
       assert.equal(explain(deny, encrypted)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
   });

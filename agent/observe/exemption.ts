@@ -80,9 +80,10 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
     if (egress === null || peer === undefined || traffic !== 'Host') return false;
     if (protocol === PROTOCOL_NUMBERS.udp) {
       const isEncrypted = encryption === 'WireGuard';
-      const isOuter = dstPort === EGRESS_TUNNEL_PORT || (isEncrypted && dstPort === EGRESS_WIREGUARD_PORT);
-      if (isOuter && hasMember(egress.nodes, peer)) return true;
-      return isEncrypted && dstPort === EGRESS_TUNNEL_PORT && isCovered(WIREGUARD_NETWORK, peer);
+      const outer = isEncrypted ? EGRESS_WIREGUARD_PORT : EGRESS_TUNNEL_PORT;
+      if (dstPort === outer) return hasMember(egress.nodes, peer);
+      const isBetweenDevices = isEncrypted && group === OWN_NETWORK.wireguard.group;
+      return isBetweenDevices && dstPort === EGRESS_TUNNEL_PORT && isCovered(WIREGUARD_NETWORK, peer);
     }
     const isInside = group !== undefined && group === (interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP);
     return isInside && isIcmpv6(flow, ECHO) && isEnd(egress, peer);

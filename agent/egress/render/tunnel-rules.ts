@@ -109,17 +109,13 @@ export function tunnelMatches(
   { interfaceGroups: { egress: group }, egress: { encryption } }: Pick<Config, 'interfaceGroups' | 'egress'>,
 ): Match[][] {
   const [field, link] = direction === 'ingress' ? IN : OUT;
+  const isEncrypted = encryption === 'WireGuard';
   const tunnel: Match = {
     ...{ match: 'interfaceGroup', field: link, groups: [group ?? DEFAULT_EGRESS_GROUP], negated: false },
   };
   return [
-    ...FAMILIES.map((family) => [TUNNEL_PORT, nodes(family, field)]),
-    ...(encryption === 'WireGuard'
-      ? [
-          ...FAMILIES.map((family) => [WIREGUARD_PORT, nodes(family, field)]),
-          [TUNNEL_PORT, ofWireGuard(field)],
-        ]
-      : []),
+    ...FAMILIES.map((family) => [isEncrypted ? WIREGUARD_PORT : TUNNEL_PORT, nodes(family, field)]),
+    ...(isEncrypted ? [[byWireGuard(link), TUNNEL_PORT, ofWireGuard(field)]] : []),
     [tunnel, ...echoes(direction)],
     [tunnel, ...claims(direction)],
   ];

@@ -136,9 +136,11 @@ describe('an encrypted tunnel', () => {
       `udp dport 7790 ip daddr @egress-nodes-v4 counter drop comment "the tunnel is encrypted"`,
       `iifgroup != 1853292545 counter drop comment "the tunnel is encrypted"`,
       `udp dport 7792 ip saddr @egress-nodes-v4 accept comment "exemption egressTunnel"`,
-      `udp dport 7790 ip6 saddr ${network} accept comment "exemption egressTunnel"`,
+      `iifgroup 1853292545 udp dport 7790 ip6 saddr ${network} accept comment "exemption egressTunnel"`,
     ])
       assert.ok(text.includes(rule), `${rule}\n${text}`);
+    assert.doesNotMatch(text, /udp dport 7790 ip saddr @egress-nodes-v4 accept comment "exemption/);
+    assert.match(rules('None'), /udp dport 7790 ip saddr @egress-nodes-v4 accept comment "exemption/);
     assert.match(text, /fd6e:6f64:6577:6c6c:c00:ff:fe00:2 \. 0x0e0000000002/);
     assert.doesNotMatch(rules('None'), /fd6e|7792|1853292545/);
   });
