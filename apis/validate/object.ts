@@ -182,12 +182,15 @@ function checkText(value: unknown, field: string, found: Findings): void {
 }
 
 /** Kinds of other projects that can be meant for Nodes, or are taken for such, by API group. */
-const FOREIGN_POLICIES: ReadonlyMap<string, readonly string[]> = new Map([
-  ['policy.networking.k8s.io', ['ClusterNetworkPolicy', 'AdminNetworkPolicy', 'BaselineAdminNetworkPolicy']],
-  ['projectcalico.org', ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy']],
-  ['crd.projectcalico.org', ['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy']],
-  ['cilium.io', ['CiliumClusterwideNetworkPolicy']],
-  ['ingressnodefirewall.openshift.io', ['IngressNodeFirewall']],
+const FOREIGN_POLICIES: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  [
+    'policy.networking.k8s.io',
+    new Set(['ClusterNetworkPolicy', 'AdminNetworkPolicy', 'BaselineAdminNetworkPolicy']),
+  ],
+  ['projectcalico.org', new Set(['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'])],
+  ['crd.projectcalico.org', new Set(['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'])],
+  ['cilium.io', new Set(['CiliumClusterwideNetworkPolicy'])],
+  ['ingressnodefirewall.openshift.io', new Set(['IngressNodeFirewall'])],
 ]);
 
 /**
@@ -196,7 +199,7 @@ const FOREIGN_POLICIES: ReadonlyMap<string, readonly string[]> = new Map([
  */
 function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
   const [group = ''] = apiVersion.split('/', 1);
-  if (FOREIGN_POLICIES.get(group)?.includes(kind) === true) {
+  if (FOREIGN_POLICIES.get(group)?.has(kind) === true) {
     found.notice(
       [],
       `is of ${group}, which nodewall does not read: it decides nothing here; docs/coming-from.md has what takes its place`,
