@@ -20,8 +20,8 @@ export type Fault = Pick<RuleSource, 'apiGroup' | 'policy' | 'generation' | 'rul
 /** Why a policy is held. */
 export type HoldReason =
   | { readonly kind: 'probe'; readonly probe: string; readonly fault: Fault | null; readonly error: string }
-  /** `guard.confirm: Manual`, and nobody confirmed it. */
-  | { readonly kind: 'unconfirmed' }
+  /** `guard.confirm: Manual`, and nobody confirmed it; nobody could while a family lacked it. */
+  | { readonly kind: 'unconfirmed'; readonly lacking?: Family | null }
   /** The agent ended, or the kernel lost its rules, each time that it was tried. */
   | { readonly kind: 'interrupted' }
   /** It was interrupted, and probes that counted do not pass under the confirmed rules. */

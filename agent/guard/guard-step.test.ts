@@ -6,6 +6,7 @@ import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { GuardState, GuardTimes } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
+import { holdText } from './held-report.ts';
 
 /** In steps: timers that timers arm must ring too. */
 function pass(world: GuardWorld, milliseconds: number): void {
@@ -84,6 +85,19 @@ describe('step of guarded apply', () => {
     byHand.happened({ kind: 'family', lacking: null });
     byHand.happened({ kind: 'confirm' });
     assert.equal(byHand.confirmed, 2);
+  });
+
+  it('says of a change that nobody could confirm, as a family lacked it, that this is why it is held', () => {
+    for (const lacking of [6, null] as const) {
+      const world = withGood(600_000);
+      world.happened({ kind: 'family', lacking });
+      world.edit(false);
+      pass(world, 601_000);
+      assert.deepEqual([world.enforced, world.confirmed], [1, 1]);
+      const [{ why } = assert.fail()] = world.state.holds;
+      const text = lacking === null ? /not confirmed by hand/ : /not confirmed: the rules of IPv6 could not/;
+      assert.match(holdText(why), text);
+    }
   });
 
   it('takes a change back that fails a probe, within failAfter, and holds it until it is edited', () => {

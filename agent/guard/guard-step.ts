@@ -296,7 +296,7 @@ function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes)
     return rolledBack(state, trial, { kind: 'probe', probe, fault, error }, event);
   }
   if (times.manual !== null && event.at >= trial.since + times.manual)
-    return rolledBack(state, trial, { kind: 'unconfirmed' }, event);
+    return rolledBack(state, trial, { kind: 'unconfirmed', lacking: state.lacking }, event);
   if (isByTime(state, times) && event.at >= trial.since + times.window)
     return confirmed(state, trial, 'by time; no probe passed before the change', event.at);
   return { state, effects: [wake(state, event.at, times)] };

@@ -22,7 +22,11 @@ export function triedOf(
 
 /** Why what is tried is not confirmed while the rules of a family are those of before. */
 export function notConfirmedIn(lacking: Family): string {
-  return `not confirmed: the rules of IPv${lacking} could not be changed yet; the agent tries again`;
+  return `${unchangedIn(lacking)} yet; the agent tries again`;
+}
+
+function unchangedIn(family: Family): string {
+  return `not confirmed: the rules of IPv${family} could not be changed`;
 }
 
 /** Changes that are tried once the confirmed rules are proven. */
@@ -77,7 +81,9 @@ export function holdText(why: HoldReason): string {
       return `rolled back: ${probeText(probe, error, fault)}`;
     }
     case 'unconfirmed':
-      return 'rolled back: not confirmed by hand (nodewall confirm) in time';
+      return why.lacking == null
+        ? 'rolled back: not confirmed by hand (nodewall confirm) in time'
+        : `rolled back: ${unchangedIn(why.lacking)} in time; nodewall retry tries it again`;
     case 'interrupted':
       return 'rolled back: the agent ended, or the kernel lost the rules, each time before they were confirmed';
     case 'unproven':

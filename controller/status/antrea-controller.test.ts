@@ -80,7 +80,7 @@ describe('AntreaController', () => {
     controller.lead(true);
     await settled();
     assert.deepEqual(changes, []);
-    beat(170_000);
+    for (let i = 0; i < 11; i++) assert.equal(await next(), undefined, `at ${i}`);
     assert.equal(await next(), true);
     beat(100_000);
     assert.equal(await next(), false);
@@ -88,6 +88,30 @@ describe('AntreaController', () => {
     assert.equal(await next(), false);
     api.objects.delete(INFO);
     assert.equal(await next(), true);
+  });
+
+  it('follows heartbeats that change, whatever the clock of who writes them says', async () => {
+    clock.pass(1_000_000);
+    beat(600_000);
+    controller.lead(true);
+    await settled();
+    assert.equal(changes.at(-1), true);
+    assert.equal(await next(), true);
+    for (let minute = 0; minute < 3; minute++) {
+      beat(600_000);
+      for (let i = 0; i < 4; i++) assert.equal(await next(), false);
+    }
+    // Three minutes after the last one.
+    for (let i = 0; i < 8; i++) assert.equal(await next(), false);
+    assert.equal(await next(), true);
+    beat(600_000);
+    assert.equal(await next(), false);
+    // What came while another process led is no change between two looks.
+    controller.lead(false);
+    beat(500_000);
+    controller.lead(true);
+    await settled();
+    assert.equal(changes.at(-1), true);
   });
 
   it('asks nothing without policies of Antrea, and writes none that have no status', async () => {

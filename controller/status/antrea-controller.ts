@@ -43,6 +43,10 @@ export class AntreaController {
   /** The end of the present leadership; null: this process does not lead. */
   #led: AbortController | null = null;
   #failure: string | null = null;
+  /** The heartbeats of the last look; null: there was none in this leadership. */
+  #beats: string | null = null;
+  /** When they were others than in the look before (monotonic milliseconds). */
+  #changed = Number.NEGATIVE_INFINITY;
 
   constructor(options: AntreaControllerOptions) {
     this.#options = options;
@@ -53,6 +57,8 @@ export class AntreaController {
     this.#led?.abort();
     this.#led = null;
     this.#set(false);
+    this.#beats = null;
+    this.#changed = Number.NEGATIVE_INFINITY;
     this.#led = leads ? new AbortController() : null;
     if (this.#led !== null) void this.#look(this.#led.signal);
   }
@@ -86,7 +92,8 @@ export class AntreaController {
       const deployment = await this.#get<Deployment>(DEPLOYMENT);
       const info = names.has('antreacontrollerinfos') ? await this.#get<ControllerInfo>(INFO) : null;
       this.#failure = null;
-      return (deployment === null || deployment.spec?.replicas === 0) && !this.#isBeating(info);
+      const isBeating = this.#isBeating(info);
+      return (deployment === null || deployment.spec?.replicas === 0) && !isBeating;
     } catch (error) {
       this.#say(messageOf(error));
       return false;
@@ -97,10 +104,16 @@ export class AntreaController {
     return orNull(this.#options.request<T>({ method: 'GET', path }));
   }
 
+  /** By the clocks, or because one came between two looks: the clocks of nodes may differ. */
   #isBeating(info: ControllerInfo | null): boolean {
+    const { clock } = this.#options;
     const beats = info?.controllerConditions?.map(({ lastHeartbeatTime = '' }) => lastHeartbeatTime) ?? [];
+    const text = beats.join();
+    if (this.#beats !== null && text !== this.#beats) this.#changed = clock.now();
+    this.#beats = text;
+    if (beats.length > 0 && clock.now() - this.#changed < BEATS) return true;
     // One that is no time counts.
-    return beats.some((beat) => !(this.#options.clock.date().getTime() - Date.parse(beat) >= BEATS));
+    return beats.some((beat) => !(clock.date().getTime() - Date.parse(beat) >= BEATS));
   }
 
   /** Each failure once. */

@@ -43,6 +43,7 @@ describe('the last definitions in statuses', () => {
   let answer: (request: KubeRequest) => unknown;
   let keeper: DefinitionKeeper;
   let clock: FakeClock;
+  let today: Date;
 
   beforeEach(() => {
     submitted = [];
@@ -50,6 +51,7 @@ describe('the last definitions in statuses', () => {
     requests = [];
     answer = ({ body }) => body;
     clock = fakeClock();
+    today = new Date(0);
     const write = (line: string): void => void said.push(line);
     keeper = new DefinitionKeeper({
       writer: {
@@ -64,7 +66,7 @@ describe('the last definitions in statuses', () => {
         return answer(request) as T;
       },
       events: { referenceDeleted: ({ name }, why) => void said.push(`${name}: ${why}`) },
-      clock: Object.assign(clock, { date: () => new Date(0) }),
+      clock: Object.assign(clock, { date: () => today }),
       log: { warn: write } as never,
     });
   });
@@ -214,6 +216,30 @@ describe('the last definitions in statuses', () => {
     assert.deepEqual(submitted, []);
     keeper.publish({ definitions: definitions({ stored: all }, { live: new Set(['b']) }) });
     assert.deepEqual(submitted, [[PATH, { [keys[0] ?? '']: null, [keys[2] ?? '']: null }]]);
+  });
+
+  it('of a newer version stay while the object is used, and count more than what this version writes', async () => {
+    today = new Date(1_800_000_000_000);
+    await keeper.lead(true);
+    const [own, newer] = ['ClusterGroup.nodewall.io/office', 'ClusterGroup.nodewall.io/office/a'];
+    const other = { key: 'ClusterGroup.nodewall.io/office-2/b', text: '{}' };
+    const unread = [{ key: newer, text: '{"later":1}' }, other];
+    keeper.publish({ definitions: definitions({ uses: [OFFICE], unread }) });
+    const [[, patch = {}] = []] = submitted.splice(0);
+    assert.deepEqual(Object.keys(patch), [own, other.key]);
+    assert.deepEqual([patch[newer], patch[other.key]], [undefined, null]);
+    assert.equal(JSON.parse(patch[own] ?? '').recorded, '1970-01-01T00:00:00.000Z');
+    const written = stored(OFFICE, '');
+    keeper.publish({ definitions: definitions({ uses: [OFFICE], stored: [written], unread: [] }) });
+    keeper.publish({
+      definitions: definitions({ uses: [OFFICE], stored: [written], unread: [unread[0] ?? other] }),
+    });
+    assert.deepEqual(submitted, [], 'both stay');
+    // Of a deletion that no controller was asked about, which a newer leader wrote.
+    keeper.publish({ definitions: definitions({ uses: [OFFICE], unread: [{ key: own, text: '{}' }] }) });
+    assert.deepEqual(submitted, []);
+    keeper.publish({ definitions: definitions({ unread: [{ key: newer, text: '{"later":1}' }] }) });
+    assert.deepEqual(submitted, [[PATH, { [newer]: null }]]);
   });
 
   it('are removed, and counted until then, where they are not valid any more', async () => {

@@ -54,6 +54,8 @@ export interface DefinitionKeeperOptions {
 /** How many statuses are written at once before a deletion, and for how long (milliseconds). */
 const AT_ONCE = 8;
 const LONGEST_WRITING = 2_500;
+/** When a definition was recorded that counts least. */
+const LONG_AGO = new Date(0);
 /** Names in a refusal or a line of the log. */
 const MOST_NAMED = 10;
 
@@ -206,9 +208,15 @@ export class DefinitionKeeper {
     for (const object of uses) {
       const same = stored.filter((one) => isSameDefinition(one.object, object));
       const newest = same.toSorted((a, b) => (a.recorded < b.recorded ? 1 : -1))[0];
+      const key = definitionKey(object, '');
+      // A newer version can read it: its definition stays, and is newer than what is written here.
+      const others = unread.filter((one) => one.key === key || one.key.startsWith(`${key}/`));
+      for (const one of others) needed.add(one.key);
       if (newest !== undefined) needed.add(newest.key);
-      else
-        patch[definitionKey(object, '')] = toDefinitionText(object, generation, this.#options.clock.date());
+      else if (!needed.has(key)) {
+        const recorded = others.length > 0 ? LONG_AGO : this.#options.clock.date();
+        patch[key] = toDefinitionText(object, generation, recorded);
+      }
     }
     for (const { key } of [...stored, ...unread]) {
       if (!needed.has(key) && patch[key] === undefined && !live.has(deletionOf(key))) patch[key] = null;

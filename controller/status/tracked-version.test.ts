@@ -16,9 +16,10 @@ const [A, B] = [new ReportedNode('a', 0), new ReportedNode('b', 0)];
 const RULES = [{ source: { generation: 3 } }] as unknown as readonly CompiledRule[];
 
 /** A revision; a position of Nodes and of policies: of another controller unless it is `e`. */
-function at(number: number, epoch = 'e', nodes = 0, policies = 0): Revision {
+function at(number: number, epoch = 'e', nodes = 0, policies = 0, antrea = 0): Revision {
   const position = WATCHED.map(({ name }) => {
     if (name === 'nodes') return nodes;
+    if (name === 'clusternetworkpolicies.crd.antrea.io') return antrea;
     return name === 'clusternetworkpolicies.nodewall.io' ? policies : 0;
   });
   return { epoch, number, position };
@@ -125,5 +126,7 @@ describe('an older revision', () => {
     assert.equal(isOlder(at(1, 'other', 5, 9), at(2, 'e', 6, 5)), true);
     assert.equal(isOlder(at(1, 'other', 6, 4), at(2, 'e', 6, 5)), true);
     assert.equal(isOlder(at(1, 'other', 6, 5), at(2, 'e', 6, 5)), false);
+    assert.equal(isOlder(at(1, 'other', 6, 5, 7), at(2, 'e', 6, 5, 8)), true);
+    assert.equal(isOlder(at(1, 'other', 6, 5, 8), at(2, 'e', 6, 5, 8)), false);
   });
 });

@@ -90,7 +90,9 @@ export function isOlder(now: Revision | null, before: Revision | null): boolean 
   if (before === null) return false;
   if (now === null) return true;
   if (now.epoch === before.epoch) return now.number < before.number;
-  return [POLICIES, NODES].some((at) => (now.position[at] ?? -1) < (before.position[at] ?? 0));
+  return [POLICIES, ANTREA_POLICIES, NODES].some(
+    (at) => (now.position[at] ?? -1) < (before.position[at] ?? 0),
+  );
 }
 
 export function appliesTo({ spans }: CompiledPolicy, { name }: ReportedNode): boolean {
