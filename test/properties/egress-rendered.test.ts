@@ -75,6 +75,9 @@ function assertSame(
     const address = end.address ?? (at === null ? null : network.uplink(at, src.family));
     // A gateway drops what it does not serve as unknown.
     if (verdict === 'Drop' && !REASONS.includes(reason)) return 'Drop unknown-pod';
+    // Nor does it pass anything on to pods of its own, whatever address they have.
+    const isElsewhere = at !== null && at !== node;
+    if (isElsewhere && views.get(at)?.sources.has(formatAddress(dst))) return 'Drop unknown-pod';
     return verdict === 'Drop'
       ? `Drop ${reason}`
       : `${verdict} ${at ?? node} ${address ?? formatAddress(src)}`;
@@ -89,7 +92,8 @@ function assertSame(
   if (journey.paths.length > 1) assert.equal(damaged.first(node, src, dst).end, 'dropped', found);
   const [end] = ends;
   const where = journey.node === node ? 'here' : 'elsewhere';
-  count(seen, end?.verdict === 'Gateway' ? `Gateway ${where}` : `${end?.verdict} ${end?.reason}`);
+  if (end?.verdict !== 'Gateway') count(seen, `${end?.verdict} ${end?.reason}`);
+  else if (journey.end !== 'dropped') count(seen, `Gateway ${where}`);
   if (journey.end === 'dropped') return;
   assert.equal(text(network.again(journey, node), node), found, 'a later packet');
   if (!isPod) return;
