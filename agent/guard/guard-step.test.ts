@@ -169,6 +169,33 @@ describe('step of guarded apply', () => {
     assert.deepEqual([world.state.check, world.enforced, world.state.holds.length], [null, 1, 1]);
   });
 
+  it('tries innocent changes again once the rollback has reached both families', () => {
+    const world = withGood();
+    world.probes = ['v4', 'v6'];
+    world.edit(false, 'nodewall.io/q');
+    pass(world, 60_000);
+    const [guilty, innocent] = ['nodewall.io/p', 'nodewall.io/q'];
+    world.want(
+      new Map(world.wanted)
+        .set(guilty, { number: 100, denies: ['v6'] })
+        .set(innocent, { number: 101, denies: [] }),
+    );
+    world.applyTakes = 100;
+    while (world.rollbacks.length === 0) world.clock.pass(50);
+    world.happened({ kind: 'family', lacking: 6 });
+    world.denied = ['v6'];
+    world.applyTakes = 0;
+    pass(world, 60_000);
+    world.denied = [];
+    world.happened({ kind: 'family', lacking: null });
+    pass(world, 60_000);
+    assert.deepEqual(
+      world.state.holds.map(({ key }) => key),
+      [guilty],
+    );
+    assert.equal(world.inForce.get(innocent)?.number, 101);
+  });
+
   it('counts the probe of an edit that comes while a family keeps what was tried', () => {
     const world = withKeptFamily();
     world.edit(false);

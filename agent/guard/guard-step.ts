@@ -215,6 +215,7 @@ function reached(before: GuardState, { at, lacking }: EventOf<'family'>, times: 
   const { trial } = before;
   if (trial === null) {
     const state = { ...before, lacking, lastCounted: soon({ ...before, lacking }, at) };
+    if (lacking === null && isProving(before)) return inForce(state, at, times);
     if (lacking !== null || before.check?.since == null) return { state, effects: [] };
     const { check, effects } = checkBegun(before, at, times);
     return { state: { ...state, check }, effects };

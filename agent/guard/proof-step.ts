@@ -91,8 +91,10 @@ export function roundOfProof(before: GuardState, { at, began, results }: EventOf
 }
 
 export function timeOfProof(before: GuardState, { at }: GuardEvent, { failAfter }: GuardTimes): GuardStep {
-  const { proof } = before;
+  const { proof, lacking } = before;
   if (proof === null || proof.since === null || !isProving(before)) return { state: before, effects: [] };
+  // A family may still have what was tried, and its probes cannot pass before.
+  if (lacking !== null) return { state: before, effects: [wakeIn(failAfter)] };
   const left = proof.since + failAfter - at;
   if (left > 0) return { state: before, effects: [wakeIn(left)] };
   // No round has ended yet, on a busy machine: nothing is known.

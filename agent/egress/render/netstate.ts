@@ -54,12 +54,17 @@ export function tunnelRefusal(
     const [own, controllers] = encrypts ? ['WireGuard', 'None'] : ['None', 'WireGuard'];
     return `egress.encryption is ${own} in the configuration of this agent and ${controllers} in that of the controller: give both the same, and restart the one that has an older one. ${NO_TUNNEL}`;
   }
-  if (underlayMtu >= least) return null;
+  if (underlayMtu >= least || !needsTunnel(egress)) return null;
   const kind = encrypts ? 'encrypted tunnel' : 'tunnel';
   return `interface ${underlay} has MTU ${underlayMtu}, and the ${kind} of egress gateways needs ${least}: give it that, and restart the agent. ${NO_TUNNEL}`;
 }
 
 const NO_TUNNEL = 'Until then nothing goes through the tunnel';
+
+/** Whether the node has gateways, or is one. */
+function needsTunnel(egress: Pick<NodeEgress, 'peers' | 'takes'> | null): boolean {
+  return egress !== null && (egress.peers.size > 0 || egress.takes.size > 0);
+}
 
 /** Why others have no tunnel to this node, by the keys that are told; null: nothing is wrong. */
 export function keyProblem(egress: NodeEgress | null, { ownKey }: Pick<EgressHost, 'ownKey'>): string | null {
@@ -111,7 +116,7 @@ export function netstateRenderer(): typeof toNetstate {
   let last: { readonly parts: readonly unknown[]; readonly netstate: Netstate } | null = null;
   return (egress, host) => {
     if (egress === null || egress.tunnel === null) return NO_NETSTATE;
-    if (egress.peers.size === 0 && egress.takes.size === 0) return NO_NETSTATE;
+    if (!needsTunnel(egress)) return NO_NETSTATE;
     if (tunnelRefusal(egress, host) !== null) return NO_NETSTATE;
     const { tunnel, slots, peers, answers } = egress;
     const routes = answerRoutes.next(egress);

@@ -114,6 +114,7 @@ describe('an encrypted tunnel', () => {
       assert.equal(toNetstate(egress, host(least - 1)), NO_NETSTATE);
       const text = tunnelRefusal(egress, host(least - 1)) ?? '';
       assert.ok(text.startsWith(`interface eth0 has MTU ${least - 1}`) && text.includes(`${least}`), text);
+      assert.equal(tunnelRefusal(egressOf(tunnel), host(least - 1)), null, 'no gateway is used');
     }
   });
 
