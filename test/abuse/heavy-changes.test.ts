@@ -98,7 +98,8 @@ describe('changes that take long to evaluate', function () {
       await Promise.all(attack);
     }
     assert.ok(answers.length > ROUNDS);
+    // Each took all the time that it may take; a fast machine checks the Guardrails within.
     for (const answer of answers)
-      assert.match(answer, /(the Guardrails|the object) cannot be checked in time/);
+      assert.match(answer, /(the Guardrails|the object) cannot be checked in time|too many to compute here/);
   });
 });
