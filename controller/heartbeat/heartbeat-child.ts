@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import { HEARTBEAT_PROTOCOL, HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
+import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import { monotonicClock } from '../../lib/process/monotonic-clock.ts';
 import { kubeApi } from '../kubeapi/kube-api.ts';
@@ -132,7 +133,7 @@ function serve(process: NodeJS.Process): void {
     else void ready?.then((started) => started.receive(message));
   });
   // Without the controller nothing is to be held or answered.
-  process.on('disconnect', () => process.exit());
+  exitWithParent(process);
   // Signals are for the controller, which serves on for a while; they may reach all its processes.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
 }

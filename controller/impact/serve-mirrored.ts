@@ -1,5 +1,6 @@
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
+import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
 import type { MirrorMessage } from './mirrored-process.ts';
 import { MirrorReceiver } from './object-mirror.ts';
 
@@ -29,7 +30,7 @@ export function serveMirrored<Question extends object, Answer extends object>(
       answer(message as Question, { config, objects: receiver.objects() }, send);
     }
   });
-  process.on('disconnect', () => process.exit());
+  exitWithParent(process);
   // Signals are for the controller, which serves on for a while; they may reach all its processes.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
 }

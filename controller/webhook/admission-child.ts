@@ -1,4 +1,5 @@
 import { readSync } from 'node:fs';
+import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
 import type { AdmissionStep } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
 import { EgressAdmission } from './egress-admission.ts';
@@ -20,7 +21,7 @@ function serve(send: (answer: ChildAnswer | 'ready') => void): void {
     if ('update' in message) receiver.take(message.update);
     else send(answerTo(readBytes(message.length), message.step, receiver, egress));
   });
-  process.on('disconnect', () => process.exit());
+  exitWithParent(process);
   // Signals are for the controller, which serves on for a while; they may reach all its processes.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
   send('ready');
