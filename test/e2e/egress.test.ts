@@ -349,7 +349,7 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const owner = (await gateway('partners'))?.slots[0]?.node ?? '';
     const egress = (...args: readonly string[]) =>
       nodewall('egress', ...args, '--kubeconfig', cluster.kubeconfig, '-o', 'json');
-    const { status, stdout, stderr } = await egress('drain', owner, '--timeout', '15');
+    const { status, stdout, stderr } = await egress('drain', owner, '--timeout', '60');
     assert.equal(status, 0, stderr);
     const { slots, left } = JSON.parse(stdout);
     assert.ok(slots.includes('partners/0'), stdout);
