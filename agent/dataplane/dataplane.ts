@@ -34,9 +34,9 @@ export interface DataplaneOptions {
   readonly readings: Readings;
   /** Counts troubles of the kernel's event monitor, if the dataplane has one. */
   readonly troubled: (trouble: MonitorTrouble) => void;
-  /** What an earlier run did for egress gateways, whose connections go on; null: not known. */
+  /** The parts for egress gateways of an earlier run, whose connections go on; null: not known. */
   readonly lastEgress?: NodeEgress | null;
-  /** Of the encrypted tunnel of egress gateways; null or absent: it is not encrypted. */
+  /** Keys of the encrypted tunnel of egress gateways; null or absent: it is not encrypted. */
   readonly wireguard?: WireGuardKeys | null;
   /** Gateway nodes that did not answer an earlier run; absent: not known. */
   readonly lostGateways?: readonly string[];
@@ -66,7 +66,7 @@ export interface Running {
   readonly egressHealth?: (() => EgressHealthReport) | undefined;
   /** For the next run; absent: as above. */
   readonly egressMemory?: (() => EgressMemory) | undefined;
-  /** Of rules that are tried. */
+  /** Keeps the deadline of rules that are tried. */
   readonly deadline: Pick<DeadlineKeeper, 'check' | 'close' | 'isLeft'>;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;

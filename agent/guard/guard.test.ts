@@ -49,7 +49,7 @@ describe('a confirmation by hand', () => {
     });
   }
 
-  /** What was submitted is in force, until nothing more is. */
+  /** The submitted states are in force, until nothing more is submitted. */
   async function settle(): Promise<void> {
     for (let i = 0; i < 20; i++) {
       const state = sent;

@@ -65,7 +65,7 @@ export interface GuardParts {
 export interface GuardEvents {
   /** The state is confirmed, and must survive. */
   save(state: NodeState): void;
-  /** What the guard reports changed. */
+  /** The report of the guard is another one. */
   changed(report: GuardReport): void;
   rolledBack(rollback: Rollback): void;
 }
@@ -240,7 +240,8 @@ export class Guard {
   async close(): Promise<void> {
     const { file, clock } = this.#parts;
     const { trial } = this.#state;
-    // Who is told to end was not cut off: the next run tries it as often as this one would have.
+    // An agent that is told to end was not cut off: the next run tries it as often as this one
+    // would have.
     if (trial !== null)
       file.save(toMemory({ ...this.#state, trial: { ...trial, attempt: trial.attempt - 1 } }, clock));
     this.#isClosed = true;
@@ -314,7 +315,7 @@ export class Guard {
     const passed = [...verdict.passed, ...(inward?.passing() ?? [])];
     this.#happened({ kind: 'applied', state, ...verdict, passed, unmade: inward?.unmade() ?? [] });
     if (verdict.isTried || verdict.changes.length === 0) return;
-    // What was interrupted is confirmed, or wanted no more.
+    // The interrupted change is confirmed, or wanted no more.
     if (state === this.#submitted && this.#state.interrupted === null) this.#isInterrupted = false;
     this.#parts.events.changed(this.report());
   }
@@ -370,7 +371,7 @@ export class Guard {
     }
   }
 
-  /** What no probe confirms, time does, if the rules are still there. */
+  /** Time confirms a change that no probe confirms, if the rules are still there. */
   async #ring(): Promise<void> {
     const { trial } = this.#state;
     const isByTime = trial?.counted.size === 0;

@@ -53,7 +53,7 @@ export interface ClusterEnforcementEvents {
   changed(): void;
 }
 
-/** What `clear` removed. */
+/** The parts that `clear` removed. */
 export interface Cleared {
   readonly removed: readonly string[];
   /** Names of the interfaces that were reset to group 0. */
@@ -61,7 +61,7 @@ export interface Cleared {
 }
 
 /**
- * What this node enforces, in a cluster: rules, interface groups, and the leases of floating
+ * The enforcement of this node, in a cluster: rules, interface groups, and the leases of floating
  * addresses. It starts and stops as often in one run as the gate and `nodewall off` have it. The
  * caller makes one call of `start`, `stop`, `clear` and `close` at a time.
  */
@@ -89,7 +89,7 @@ export class ClusterEnforcement {
     return this.#guardReport;
   }
 
-  /** What the network configuration of egress gateways lacks. */
+  /** The objects that the network configuration of egress gateways lacks. */
   get egressProblems(): readonly string[] {
     return this.#egressProblems;
   }
@@ -141,7 +141,7 @@ export class ClusterEnforcement {
    * @param isLast the process ends, and leases stay for the next one
    */
   async stop(isLast: boolean): Promise<void> {
-    // What is alive needs the rules: they may be removed next.
+    // Leases that are alive need the rules: they may be removed next.
     await this.#leases?.stop(isLast);
     this.#leases = null;
     await this.#enforcement?.close();

@@ -46,7 +46,7 @@ interface EnforcementParts {
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** As in DataplaneOptions. */
   readonly wireguard?: WireGuardKeys | null;
-  /** What this node finds out about egress gateways. */
+  /** Called with the health of gateways that this node finds. */
   readonly egressHealth?: (report: EgressHealthReport) => void;
   /** Guarded apply; null: it is off. */
   readonly guard: GuardHooks | null;
@@ -160,7 +160,7 @@ async function closeEach(all: readonly Closable[]): Promise<void> {
   for (const one of all) await one.close();
 }
 
-/** What guarded apply asks of the kernel (GuardParts). */
+/** The questions of guarded apply to the kernel (GuardParts). */
 function proofs({ enforcer, deadline }: Pick<Running, 'enforcer' | 'deadline'>) {
   return {
     async verify() {
@@ -186,7 +186,7 @@ function lackingFamily({ failedFamily = null }: Enforced): Family | null {
   return failedFamily === null || failedFamily.isBare ? null : failedFamily.family;
 }
 
-/** What the next start needs, of any state. */
+/** Saves the parts of any state that the next start needs. */
 function saving({ saved }: EnforcementParts, config: Config, running: Running) {
   let isFirst = true;
   return ({ state, change }: Enforced): void => {

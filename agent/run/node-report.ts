@@ -35,7 +35,7 @@ export interface EgressAbility {
    * has the feature gate.
    */
   readonly refused: string | null;
-  /** Of its WireGuard device, for the encrypted tunnel; null: it has none. */
+  /** Keys of its WireGuard device, for the encrypted tunnel; null: it has none. */
   readonly keys: WireGuardKeys | null;
 }
 

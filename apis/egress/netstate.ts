@@ -9,7 +9,7 @@ import { EGRESS_TUNNEL_PORT, EGRESS_WIREGUARD_PORT } from '../exemptions.ts';
 export interface Netstate {
   /** By name. */
   readonly links: readonly NetLink[];
-  /** Of the WireGuard device; by key. */
+  /** Peers of the WireGuard device; by key. */
   readonly peers: readonly NetPeer[];
   readonly addresses: readonly NetAddress[];
   readonly neighbours: readonly NetNeighbour[];

@@ -24,7 +24,7 @@ import { WayIndex, type Ways } from './ways.ts';
 /** With nodeCIDRs of the configuration; absent: not known, or none. */
 export type EgressSettings = EgressConfig & Pick<NetworksConfig, 'nodeCIDRs'>;
 
-/** What is read of the objects. */
+/** The objects that are read. */
 export type EgressInput = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'> & EgressObjects;
 
 /** Egress gateways of the whole cluster: what all nodes' NodeEgress are made of. */
@@ -93,7 +93,7 @@ interface UsedClass {
 interface Source {
   readonly node: string;
   readonly class: UsedClass | null;
-  /** Of a pod: the address decides besides. */
+  /** Only for a pod's source: the address decides besides. */
   readonly isByAddress?: true;
 }
 
@@ -122,7 +122,7 @@ class EgressState {
   /** Those that nothing had at some moment since. */
   readonly #unused = new Set<UsedClass>();
   #changesClasses = false;
-  /** What the subnets were made of. */
+  /** The subnets were made of these. */
   #subnetParts: readonly unknown[] = [];
   #subnetClasses: readonly UsedClass[] = [];
   #compiled: CompiledEgress;
@@ -254,7 +254,10 @@ class EgressState {
     return { sources: this.#sourcesByNode.advance(), pods: this.#podsByNode.advance() };
   }
 
-  /** What a pod has by its labels, found once for all that is asked about one pod after another. */
+  /**
+   * Finds the source of a pod by its labels, once for all that is asked about one pod after
+   * another.
+   */
   #podSources(): (pod: Pod) => Source {
     let last: { readonly pod: Pod; readonly source: Source } | null = null;
     return (pod) => {

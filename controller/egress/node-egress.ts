@@ -23,8 +23,8 @@ import { hopsOf, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
 /**
- * What one node does, over one state of the objects after another; null: there is no Node of that
- * name.
+ * The share of one node, over one state of the objects after another; null: there is no Node of
+ * that name.
  */
 export function nodeEgressViewer(
   config: EgressConfig,
@@ -36,7 +36,7 @@ export function nodeEgressViewer(
 }
 
 /**
- * What each node does, over one state after another: everything unchanged is the same JavaScript
+ * The share of each node, over one state after another: everything unchanged is the same JavaScript
  * object, and slots and takes keep their numbers.
  *
  * @param only the one node that is asked for; null: all
@@ -64,7 +64,7 @@ interface KnownClass {
   readonly served: ReadonlyMap<string, readonly Served[]>;
 }
 
-/** What of the classes is different from before. */
+/** The parts of the classes that are different from before. */
 interface ClassChange {
   /** New, other destinations, or another route. */
   readonly changed: ReadonlySet<string>;

@@ -35,7 +35,7 @@ export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'i
   readonly request: KubeApi;
   readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed' | 'slotMoved'>;
   readonly log: Log;
-  /** Of the configuration. */
+  /** As configured. */
   readonly rollout: RolloutSettings | null;
   readonly versions: Pick<NodeVersions, 'served'>;
   /** Whether it is certain that no other process leads. */
@@ -62,7 +62,7 @@ export class PolicyStatuses {
   readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
   readonly definitions: DefinitionKeeper;
-  /** Of what nodes report. */
+  /** Events by the reports of nodes. */
   readonly nodeEvents: NodeEvents;
   readonly #failures: FailureEvents;
   readonly #isLeader: () => boolean;
@@ -189,7 +189,7 @@ export class PolicyStatuses {
     return true;
   }
 
-  /** What the metrics say of floating addresses. */
+  /** Counts of floating addresses for the metrics. */
   egressLeases(): ReturnType<EgressStatusKeeper['leases']> & { readonly nodesNotReady: number } {
     return { ...this.egress.leases(), nodesNotReady: this.egress.nodesNotReady() };
   }

@@ -18,7 +18,7 @@ const TIMES = { quiet: 100, longest: 500 };
 export interface NodeAddressesOptions {
   readonly log: Log;
   readonly clock: Clock;
-  /** Of the configuration; empty: every address counts. */
+  /** As configured; empty: every address counts. */
   readonly nodeCIDRs: readonly string[];
   /** Networks of pods of the configuration; absent: none. */
   readonly podCIDRs?: readonly string[] | undefined;
@@ -48,7 +48,7 @@ export class ReportedAddresses {
   readonly #reports: Damper<readonly string[]>;
   readonly #keys = new TunnelKeys();
   readonly #reportedKeys: Damper<string>;
-  /** What was logged, by message: the names of the Nodes. */
+  /** Messages that were logged, each with the names of its Nodes. */
   readonly #logged = new Map<string, Set<string>>();
   /** The Nodes as damped last. */
   #last: readonly Node[] = NO_OBJECTS.nodes;

@@ -45,7 +45,7 @@ describe('AntreaController', () => {
     for (let i = 0; i < 10; i++) await new Promise(setImmediate);
   }
 
-  /** What it says after its next look. */
+  /** The answer after its next look. */
   async function next(): Promise<boolean | undefined> {
     clock.pass(15_000);
     await settled();
@@ -106,7 +106,7 @@ describe('AntreaController', () => {
     assert.equal(await next(), true);
     beat(600_000);
     assert.equal(await next(), false);
-    // What came while another process led is no change between two looks.
+    // A heartbeat that came while another process led is no change between two looks.
     controller.lead(false);
     beat(500_000);
     controller.lead(true);

@@ -235,7 +235,7 @@ describe('the last definitions in statuses', () => {
       definitions: definitions({ uses: [OFFICE], stored: [written], unread: [unread[0] ?? other] }),
     });
     assert.deepEqual(submitted, [], 'both stay');
-    // Of a deletion that no controller was asked about, which a newer leader wrote.
+    // A newer leader wrote it, of a deletion that no controller was asked about.
     keeper.publish({ definitions: definitions({ uses: [OFFICE], unread: [{ key: own, text: '{}' }] }) });
     assert.deepEqual(submitted, []);
     keeper.publish({ definitions: definitions({ unread: [{ key: newer, text: '{"later":1}' }] }) });

@@ -22,7 +22,7 @@ type Writer<T> = Pick<StatusWriter<T>, 'submit' | 'forget' | 'clear' | 'has'>;
 
 export interface StatusKeeperOptions {
   readonly writer: Writer<PolicyStatus>;
-  /** Of policies of crd.antrea.io. */
+  /** Writes statuses of policies of crd.antrea.io. */
   readonly antreaWriter: Writer<AntreaStatus>;
   readonly events: Pick<FailureEvents, 'failing' | 'troubled' | 'clear'>;
   readonly clock: Clock & { date(): Date };
@@ -179,7 +179,7 @@ export class StatusKeeper {
     this.#lookAtAll();
   }
 
-  /** What a node made of the versions that it must have now: by policy, the generation. */
+  /** The result of a node for the versions that it must have now: by policy, the generation. */
   outcome(node: string, generations: ReadonlyMap<string, number>): NodeOutcome {
     return this.#realized.outcome(
       node,
@@ -204,7 +204,7 @@ export class StatusKeeper {
     return statusOf(this.#factsOf(key, known.version, said), before, this.#clock.date());
   }
 
-  /** What nodes make of the versions of a policy: see Realization. */
+  /** The states of the versions of a policy on nodes: see Realization. */
   versions({ apiGroup, name }: Pick<ClusterNetworkPolicy, 'apiGroup' | 'name'>): VersionState[] {
     const { since = 0, generation = 0 } =
       (apiGroup === GROUP && this.#policies.get(`${GROUP}/${name}`)?.version) || {};

@@ -23,7 +23,7 @@ export interface LoadProblem extends Problem {
   readonly unreadable?: true;
   /** As that of an ObjectProblem. */
   readonly isMissing?: true;
-  /** Of the object, where it is not nodewall.io; known in a cluster alone. */
+  /** The object's group, where it is not nodewall.io; known in a cluster alone. */
   readonly apiGroup?: ApiGroup;
 }
 
@@ -47,7 +47,7 @@ export interface LastDefinitions {
   readonly users: readonly DefinitionUser[];
   /** Identities of the objects that do not exist and are in force. */
   readonly gone: ReadonlySet<string>;
-  /** Of the uids in keys of `users`, those of objects that exist. */
+  /** The uids in keys of `users` of objects that exist. */
   readonly live: ReadonlySet<string>;
   /** Identities of policies in force in a version that neither the API nor their status has. */
   readonly unsaved: ReadonlySet<string>;

@@ -206,7 +206,7 @@ describe('the reconciler of iptables', () => {
       assert.equal(await deadline.move(30_000), true);
       assert.equal(await deadline.isThere(), true);
     }
-    // What only rules of before named goes, but for those that stay in force.
+    // Objects that only rules of before named go, but for those that stay in force.
     const more = addressSet('nodewall-more-4', 4, []);
     const named = withSets(
       [...tried.sets.values(), more],

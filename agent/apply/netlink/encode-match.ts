@@ -95,7 +95,7 @@ const FIB_BACK = {
 /** The byte of the TCP header with the flags, and SYN in it. */
 const TCP_FLAGS = payload('transport', 13, 1);
 const SYN = Uint8Array.of(2);
-/** Of linux/if_packet.h. */
+/** From linux/if_packet.h. */
 const PACKET_HOST = 0;
 /** ARPHRD_ETHER of linux/if_arp.h, 16 bits. */
 const ETHER = packMachine16(1);

@@ -20,7 +20,7 @@ import type { egressEnforcer } from './egress-enforcer.ts';
 import { steeringLeftOvers } from './left-overs.ts';
 import { watchKernel } from './watch-kernel.ts';
 
-/** What egress gateways need besides; loaded only if the feature gate is on. */
+/** Egress gateways need these besides; loaded only if the feature gate is on. */
 export interface EgressParts {
   readonly openFloating: typeof openFloating;
   /** Their elements change all the time. */

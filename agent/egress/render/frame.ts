@@ -171,7 +171,7 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
       dropRule('no-route', null, REPLY, IS_TAKEN(MARK_CT), notToPods),
       dropRule('no-route', 'somebody else has changed its mark', LABEL(false), notToPods),
     ]),
-    // Of a pod, whose CNI would give it this Node's address: the other end would believe it.
+    // A pod's packet, whose CNI would give it this Node's address: the other end would believe it.
     plainChain(
       NAME.foreign,
       FAMILIES.map((family) => ({
@@ -237,7 +237,7 @@ const NEIGHBOURS: Match = {
 };
 
 /**
- * What comes to the node itself passes this before policies, and before all that is established is
+ * Packets to the node itself pass this before policies, and before all that is established is
  * accepted.
  */
 export function toNodeRules(hasTunnel: boolean): NftRule[] {
@@ -249,7 +249,7 @@ function untracked(encrypts: boolean, ...fields: readonly ('saddr' | 'daddr')[])
   return betweenNodes(fields);
 }
 
-/** Who has a Node's key has to have an address of a Node too. */
+/** A sender with a Node's key must have an address of a Node too. */
 function notOfNodes(port: Match): NftRule[] {
   return FAMILIES.map((family) =>
     dropCounted(NODES_ONLY, port, { match: 'notInSet', family, field: 'saddr', set: NAME.nodes(family) }),

@@ -74,7 +74,7 @@ export type PayloadBase = keyof typeof payloadBases;
 export type CtKey = keyof typeof ctKeys;
 /** Results of a fib expression, by the kernel's NFT_FIB_RESULT_*. */
 export type FibResult = keyof typeof fibResults;
-/** What a fib expression looks up, by the kernel's NFTA_FIB_F_*. */
+/** The fields that a fib expression looks up, by the kernel's NFTA_FIB_F_*. */
 export type FibFlag = keyof typeof fibFlags;
 /** Keys of an rt expression, by the kernel's NFT_RT_*. */
 export type RtKey = keyof typeof rtKeys;

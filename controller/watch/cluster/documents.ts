@@ -197,7 +197,7 @@ function without(versions: LastValidVersions, files: readonly string[]): LastVal
   return new Map([...versions].filter(([, { file }]) => !removed.has(file)));
 }
 
-/** What is in force already counts more, and of several definitions of an object the newest. */
+/** Versions in force already count more, and of several definitions of an object the newest. */
 function withInherited(versions: LastValidVersions, documents: readonly Document[]): LastValidVersions {
   if (documents.length === 0) return versions;
   const definitions = documents
@@ -212,7 +212,7 @@ function withInherited(versions: LastValidVersions, documents: readonly Document
   return new Map([...entries, ...versions]);
 }
 
-/** Of a problem in a document of this name. */
+/** The API group of a problem in a document of this name. */
 function groupOf(file: string): Pick<LoadProblem, 'apiGroup'> {
   return /^[a-z]+\.crd\.antrea\.io\//.test(file) ? { apiGroup: 'crd.antrea.io' } : {};
 }

@@ -114,7 +114,7 @@ function changePeers(family: number, index: number, peers: readonly (readonly Ui
   ]);
 }
 
-/** Of the device with this index: EOPNOTSUPP for a link of another kind, ENODEV for none. */
+/** Asks for the device with this index: EOPNOTSUPP for a link of another kind, ENODEV for none. */
 export function deviceDump(family: number, index: number): Uint8Array {
   return genericMessage(family, COMMAND.get, VERSION, NLM_F_DUMP, [attribute(DEVICE.index, u32(index))]);
 }
