@@ -240,8 +240,7 @@ export class Guard {
   async close(): Promise<void> {
     const { file, clock } = this.#parts;
     const { trial } = this.#state;
-    // An agent that is told to end was not cut off: the next run tries it as often as this one
-    // would have.
+    // An agent that is told to end was not cut off: the next run has as many attempts as this one.
     if (trial !== null)
       file.save(toMemory({ ...this.#state, trial: { ...trial, attempt: trial.attempt - 1 } }, clock));
     this.#isClosed = true;

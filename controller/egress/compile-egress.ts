@@ -254,10 +254,7 @@ class EgressState {
     return { sources: this.#sourcesByNode.advance(), pods: this.#podsByNode.advance() };
   }
 
-  /**
-   * Finds the source of a pod by its labels, once for all that is asked about one pod after
-   * another.
-   */
+  /** Finds sources of pods by labels, once for all pods that are asked about. */
   #podSources(): (pod: Pod) => Source {
     let last: { readonly pod: Pod; readonly source: Source } | null = null;
     return (pod) => {
