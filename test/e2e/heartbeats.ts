@@ -6,6 +6,8 @@ import { type LeaseGrant, type LeaseRequest, parseLeaseAnswer } from '../../apis
 export interface HeartbeatsOptions {
   readonly node: string;
   readonly gateway: string;
+  /** Further gateways that the node is one of, and ready for. */
+  readonly others?: readonly string[];
   readonly post: (request: LeaseRequest) => Promise<IncomingMessage>;
 }
 
@@ -44,14 +46,15 @@ export class Heartbeats {
   }
 
   async #beat(): Promise<void> {
-    const { node, gateway, post } = this.#options;
+    const { node, gateway, others = [], post } = this.#options;
+    const ready = [gateway, ...others].map((name) => ({ gateway: name, ready: true }));
     const sent = performance.now();
     const held = [...this.#alive].flatMap(([address, { until, grant }]) => {
       const { slot, epoch } = grant;
       const left = until - sent;
       return left > 0 ? [{ gateway, slot, epoch, addresses: [address], milliseconds: left }] : [];
     });
-    const response = await post({ node, boot: 'b', sent, held, ready: [{ gateway, ready: true }] });
+    const response = await post({ node, boot: 'b', sent, held, ready });
     const body = await text(response);
     const answer = response.statusCode === 200 ? parseLeaseAnswer(JSON.parse(body)) : { grants: [] };
     if ('problem' in answer) throw new Error(answer.problem);
