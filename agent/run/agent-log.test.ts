@@ -1,11 +1,25 @@
 import assert from 'node:assert/strict';
 import { IpsetError } from 'ipset-ts';
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { FamilyError } from '../apply/dataplane.ts';
+import type { Enforced } from '../apply/enforcer.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
 import { AgentLog } from './agent-log.ts';
 
 const NO_IPV6 = new IptablesError('UNKNOWN', 'ip6tables-save: Address family not supported');
+
+const STATE = { rules: [], addressSets: new Map() } as unknown as NodeState;
+const UNCHANGED: Enforced = {
+  wanted: STATE,
+  state: STATE,
+  failed: new Map(),
+  change: { isEmpty: true, changesStructure: false, text: () => '' },
+  leftBehind: null,
+  milliseconds: 0,
+  enforcedAfter: 0,
+  kernelMicroseconds: 0,
+};
 
 describe('the log of an apply that fails', () => {
   it('explains errors of iptables and ipset by their message alone', () => {
@@ -37,6 +51,22 @@ describe('the log of an apply that fails', () => {
     assert.equal(message, 'cannot apply the rules of IPv6; those of IPv4 are in force, retrying in 2 s');
     assert.deepEqual(fields, { node: 'n1', stage: 'apply', error: NO_IPV6.message });
   });
+
+  it('says that the rules are in force after an error, also where nothing had to be changed', () => {
+    for (const failedFamily of [null, new FamilyError(6, NO_IPV6)]) {
+      const { reports, lines } = setUp();
+      reports.enforced(UNCHANGED);
+      for (const _ of [1, 2]) {
+        if (failedFamily !== null) reports.enforced({ ...UNCHANGED, failedFamily });
+        reports.failed(failedFamily ?? NO_IPV6, 1_000);
+      }
+      reports.enforced(UNCHANGED);
+      reports.enforced(UNCHANGED);
+      const levels = lines.filter(([, message]) => !message.startsWith('cannot')).map(([level]) => level);
+      const between = failedFamily === null ? [] : ['debug', 'debug'];
+      assert.deepEqual(levels, ['info', ...between, 'info', 'debug']);
+    }
+  });
 });
 
 function setUp() {
@@ -47,6 +77,7 @@ function setUp() {
       void lines.push([level, message, fields]);
   const log = {
     error: say('error'),
+    isDebugEnabled: () => false,
     log: (level: string, message: string, fields: unknown) => say(level)(message, fields),
   };
   return { reports: new AgentLog('n1', log as unknown as Log), lines };

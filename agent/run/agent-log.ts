@@ -25,6 +25,8 @@ export class AgentLog {
   #rules: readonly CompiledRule[] = [];
   #deadline: NodeState['deadline'];
   #warned: string | null = null;
+  /** The last apply failed, and that was logged. */
+  #hasFailed = false;
   /** The failure of one family that was logged last, for as long as it lasts. */
   #failedFamily: string | null = null;
   #revision = 0;
@@ -52,15 +54,19 @@ export class AgentLog {
     }
     if (warning !== null && warning !== this.#warned) this.#log.warn(warning, where);
     this.#warned = warning;
-    if (failedFamily === null) this.#failedFamily = null;
+    const isMended = this.#hasFailed && failedFamily === null;
+    if (failedFamily === null) {
+      this.#hasFailed = false;
+      this.#failedFamily = null;
+    }
     // The rules are confirmed, or other probes count in their trial.
     const isSame = state.rules === this.#rules && state.deadline !== this.#deadline;
     this.#policies = policies;
     this.#rules = state.rules;
     this.#deadline = state.deadline;
-    // An earlier run may have left exactly the desired rules: the first apply is logged at info all
-    // the same.
-    const changed = this.#isFirst || (!change.isEmpty && !isSame);
+    // An earlier run may have left exactly the desired rules, and an apply that failed may not have
+    // been needed: the first apply, and the one after an error, are logged at info all the same.
+    const changed = this.#isFirst || isMended || (!change.isEmpty && !isSame);
     this.#isFirst = false;
     this.#log.log(
       changed ? 'info' : 'debug',
@@ -79,6 +85,7 @@ export class AgentLog {
   failed(error: Error, retryIn: number): void {
     const where = { node: this.#node, stage: 'apply' };
     const again = `retrying in ${retryIn / 1000} s`;
+    this.#hasFailed = true;
     if (!(error instanceof FamilyError)) {
       const message = `cannot apply the rules; the previous rules stay in force, ${again}`;
       this.#log.error(message, { ...where, ...errorFields(error) });
