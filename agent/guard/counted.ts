@@ -1,10 +1,14 @@
-import type { EventOf, GuardState, LastCounted, Trial } from './guard-state.ts';
+import type { EventOf, GuardState, GuardTimes, LastCounted, Trial } from './guard-state.ts';
 
 /**
  * Milliseconds after the confirmed rules are in force again in which the round before an edit may
  * have been made under others.
  */
 const SOON = 10_000;
+/** Rounds in a row that confirm. */
+export const ROUNDS = 3;
+/** Times `failAfter` that a probe which nobody can make is waited for, after the window. */
+const UNMADE = 2;
 
 /**
  * Those that passed under the rules before, those of a trial that this one joins, and those that
@@ -32,6 +36,14 @@ export function isMade({ counted, made }: Trial): boolean {
   return [...counted].every((name) => made.has(name));
 }
 
+/** Whether the probes confirm the trial. */
+export function isDone(trial: Trial, at: number, { window, failAfter, manual }: GuardTimes): boolean {
+  const { passes, firstPass, since } = trial;
+  if (manual !== null || passes < ROUNDS || at - firstPass < window) return false;
+  // A busy prober may not have had the time yet, above all where each attempt waits for no answer.
+  return isMade(trial) || at - since >= window + UNMADE * failAfter;
+}
+
 /**
  * The round before a change is made under the confirmed rules, soon after both families have them.
  */
@@ -39,8 +51,8 @@ export function soon(
   { lastCounted, lacking }: Pick<GuardState, 'lastCounted' | 'lacking'>,
   at: number,
 ): LastCounted | null {
-  if (lastCounted === null || lacking !== null) return lastCounted;
-  return { ...lastCounted, until: Math.min(lastCounted.until, at + SOON) };
+  if (lastCounted === null || lacking !== null || lastCounted.until <= at + SOON) return lastCounted;
+  return { ...lastCounted, until: at + SOON };
 }
 
 /** Probes that passed under the confirmed rules, before a rollback or in the proof just now. */

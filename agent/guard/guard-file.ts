@@ -3,7 +3,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { requiredOf } from './counted.ts';
-import type { GuardMemory, GuardState } from './guard-state.ts';
+import type { GuardMemory, GuardState, LastCounted } from './guard-state.ts';
 
 const FILE = 'guard.json';
 
@@ -36,7 +36,7 @@ function parse(text: string): GuardMemory {
 export const NO_MEMORY: GuardMemory = { trial: null, holds: [], rollbacks: {} };
 
 export function toMemory(
-  { trial, interrupted, proof, holds, rollbacks }: GuardState,
+  { trial, interrupted, proof, holds, rollbacks, lastCounted }: GuardState,
   clock: WallClock,
 ): GuardMemory {
   const now = clock.now();
@@ -57,7 +57,12 @@ export function toMemory(
     rollbacks: Object.fromEntries(
       [...rollbacks].map(([probe, at]) => [probe, new Date(time - (now - at)).toISOString()]),
     ),
+    ...(lastCounted?.until === Number.POSITIVE_INFINITY ? { lastCounted: [...lastCounted.probes] } : {}),
   };
+}
+
+export function toLastCounted({ lastCounted }: GuardMemory): LastCounted | null {
+  return lastCounted === undefined ? null : { probes: new Set(lastCounted), until: Number.POSITIVE_INFINITY };
 }
 
 /** The change that was interrupted was edited, and its probes must pass all the same. */

@@ -240,6 +240,11 @@ export interface GuardMemory {
   readonly holds: readonly Hold[];
   /** Probe name to ISO 8601. */
   readonly rollbacks: Readonly<Record<string, string>>;
+  /**
+   * The probes of `lastCounted`, while the confirmed rules may not be in force in both families.
+   * Absent: they are, or an older version saved it.
+   */
+  readonly lastCounted?: readonly string[];
 }
 
 export type EventOf<K extends GuardEvent['kind']> = Extract<GuardEvent, { kind: K }>;

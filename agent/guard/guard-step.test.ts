@@ -211,6 +211,27 @@ describe('step of guarded apply', () => {
     assert.deepEqual([...(later.state.trial?.counted ?? [])], ['v4']);
   });
 
+  it('counts that probe for an edit after a restart too, while the family keeps what was tried', () => {
+    for (const isAtOnce of [false, true]) {
+      const world = withKeptFamily();
+      if (isAtOnce) world.wanted = new Map(world.wanted).set('nodewall.io/p', { number: 50, denies: ['v6'] });
+      world.restart(false, 6);
+      if (!isAtOnce) {
+        pass(world, 30_000);
+        world.edit(['v6']);
+      }
+      pass(world, 2_000);
+      assert.deepEqual([...(world.state.trial?.counted ?? [])].sort(), ['v4', 'v6']);
+      world.happened({ kind: 'family', lacking: null });
+      pass(world, 300_000);
+      assert.equal(world.confirmed, 1);
+    }
+    // What was saved is not counted once the rollback has reached both families.
+    const later = withKeptFamily();
+    later.happened({ kind: 'family', lacking: null });
+    assert.equal(later.memory?.lastCounted, undefined);
+  });
+
   it('is an outage if the probe still fails once the rollback has reached both families', () => {
     const world = withKeptFamily();
     pass(world, 60_000);

@@ -1,5 +1,5 @@
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
-import { countedIn, isMade, requiredOf, soon } from './counted.ts';
+import { countedIn, isDone, isMade, ROUNDS, requiredOf, soon } from './counted.ts';
 import {
   AGAIN,
   MOST_ATTEMPTS,
@@ -37,12 +37,8 @@ import {
 } from './held-step.ts';
 import { inForce, isProving, proofLost, proofOf, roundOfProof, timeOfProof, waiting } from './proof-step.ts';
 
-/** Rounds in a row that confirm. */
-const ROUNDS = 3;
 /** Milliseconds between two rounds, at most. */
 const LONGEST_PAUSE = 15_000;
-/** Times `failAfter` that a probe which nobody can make is waited for, after the window. */
-const UNMADE = 2;
 /**
  * Milliseconds that a state which joins has for its first round, whatever failed before: more than
  * a probe needs to fail.
@@ -152,7 +148,9 @@ function applied(before: GuardState, event: EventOf<'applied'>, times: GuardTime
     effects: [
       { kind: 'save', state: event.state },
       ...(wasTried ? [NO_PROBES, wakeForHolds(state, event.at), REPORT] : []),
-      ...(wasTried || interrupted !== before.interrupted ? [REMEMBER] : []),
+      ...(wasTried || interrupted !== before.interrupted || lastCounted !== before.lastCounted
+        ? [REMEMBER]
+        : []),
       ...effects,
       ...asked,
     ],
@@ -215,10 +213,11 @@ function reached(before: GuardState, { at, lacking }: EventOf<'family'>, times: 
   const { trial } = before;
   if (trial === null) {
     const state = { ...before, lacking, lastCounted: soon({ ...before, lacking }, at) };
+    const changed = state.lastCounted === before.lastCounted ? [] : [REMEMBER];
     if (lacking === null && isProving(before)) return inForce(state, at, times);
-    if (lacking !== null || before.check?.since == null) return { state, effects: [] };
+    if (lacking !== null || before.check?.since == null) return { state, effects: changed };
     const { check, effects } = checkBegun(before, at, times);
-    return { state: { ...state, check }, effects };
+    return { state: { ...state, check }, effects: [...effects, ...changed] };
   }
   const anew = { since: at, passes: 0, firstPass: at, made: new Set<string>() };
   const state: GuardState = { ...before, lacking, trial: { ...trial, ...anew } };
@@ -272,13 +271,6 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
       wake(state, at, times),
     ],
   };
-}
-
-function isDone(trial: Trial, at: number, { window, failAfter, manual }: GuardTimes): boolean {
-  const { passes, firstPass, since } = trial;
-  if (manual !== null || passes < ROUNDS || at - firstPass < window) return false;
-  // A busy prober may not have had the time yet, above all where each attempt waits for no answer.
-  return isMade(trial) || at - since >= window + UNMADE * failAfter;
 }
 
 function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {

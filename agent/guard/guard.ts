@@ -8,7 +8,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { AGAIN, NOTHING } from './guard-effects.ts';
 import type { GuardFile } from './guard-file.ts';
-import { toMemory, toRollbacks } from './guard-file.ts';
+import { toLastCounted, toMemory, toRollbacks } from './guard-file.ts';
 import {
   type GuardEffect,
   type GuardEvent,
@@ -119,7 +119,7 @@ export class Guard {
       interrupted: memory?.trial ?? null,
       // At the first start of all, the kernel has no rules of a trial.
       proof: confirmed === null && memory === null ? null : proofOf([]),
-      ...{ lacking: null, check: null, lastCounted: null },
+      ...{ lacking: null, check: null, lastCounted: memory === null ? null : toLastCounted(memory) },
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };

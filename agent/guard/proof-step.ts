@@ -114,11 +114,13 @@ export function proofLost(before: GuardState, { at }: GuardEvent): GuardStep {
 }
 
 function complete(before: GuardState, probes: ReadonlySet<string>, at: number): GuardStep {
+  // A family may still have what was tried, under which its probes cannot pass.
+  const counted = before.lacking === null ? [] : (before.lastCounted?.probes ?? []);
   const state: GuardState = {
     ...before,
     proof: null,
     holds: before.holds.filter((hold) => !isBrief(hold)),
-    lastCounted: { probes, until: Number.POSITIVE_INFINITY },
+    lastCounted: { probes: new Set([...counted, ...probes]), until: Number.POSITIVE_INFINITY },
   };
   return { state, effects: [NO_PROBES, wakeForHolds(state, at), SUBMIT, REMEMBER, REPORT] };
 }

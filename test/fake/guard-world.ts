@@ -1,4 +1,4 @@
-import { NO_MEMORY, toMemory, toRollbacks } from '../../agent/guard/guard-file.ts';
+import { NO_MEMORY, toLastCounted, toMemory, toRollbacks } from '../../agent/guard/guard-file.ts';
 import type {
   Fault,
   GuardEffect,
@@ -13,6 +13,7 @@ import { guardStep } from '../../agent/guard/guard-step.ts';
 import { proofOf } from '../../agent/guard/proof-step.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { emptyNodeState } from '../../apis/compiled.ts';
+import type { Family } from '../../lib/net/address.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
 import { KeptProbes } from './kept-probes.ts';
 
@@ -138,8 +139,11 @@ export class GuardWorld {
     this.#submit();
   }
 
-  /** kill -9 and a new start, which loses the kernel's rules after a reboot. */
-  restart(isReboot: boolean): void {
+  /**
+   * kill -9 and a new start, which loses the kernel's rules after a reboot. The rules of `lacking`
+   * cannot be changed.
+   */
+  restart(isReboot: boolean, lacking: Family | null = null): void {
     this.#cancelRound();
     this.#cancelWake();
     this.#cancelApply?.();
@@ -151,6 +155,7 @@ export class GuardWorld {
     if (isReboot) this.inForce = NONE;
     this.#state = this.#loaded();
     this.happened({ kind: 'started' });
+    this.happened({ kind: 'family', lacking });
     this.#submitted = this.saved ?? NONE;
     this.#submit();
   }
@@ -195,7 +200,7 @@ export class GuardWorld {
       interrupted: memory?.trial ?? null,
       proof: isFresh ? null : proofOf([]),
       check: null,
-      lastCounted: null,
+      lastCounted: memory === null ? null : toLastCounted(memory),
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, this.#wallClock()),
     };
