@@ -4,14 +4,18 @@ import { join } from 'node:path';
 
 /**
  * `npm run test:long`: campaigns that take too long for `npm test`, each file by itself, and at the
- * end ten times as many cases of each property. A first argument that names a folder here
- * (`guests`) picks its campaigns alone; others are passed on to mocha.
+ * end ten times as many cases of each property. A first argument that names a folder here or in
+ * build/ (`guests`) picks its campaigns alone; others are passed on to mocha.
  */
+const PARENTS = ['test', 'build'];
 const [first = '', ...rest] = process.argv.slice(2);
-const folder = /^\w+$/.test(first) && existsSync(join(import.meta.dirname, first)) ? first : undefined;
+const folder =
+  /^\w+$/.test(first) && PARENTS.some((parent) => existsSync(join(import.meta.dirname, '..', parent, first)))
+    ? first
+    : undefined;
 const mochaArguments = folder === undefined ? process.argv.slice(2) : rest;
-const pattern = `test/${folder ?? '**'}/**/*.long.ts`;
-const files = globSync(pattern, { exclude: ['**/node_modules/**'] }).sort();
+const patterns = PARENTS.map((parent) => `${parent}/${folder ?? '**'}/**/*.long.ts`);
+const files = globSync(patterns, { exclude: ['**/node_modules/**'] }).sort();
 const mocha = join(import.meta.dirname, '..', 'node_modules', '.bin', 'mocha');
 for (const file of files) run([file], process.env);
 if (folder === undefined)

@@ -20,7 +20,8 @@ const SUITES = {
     'cli/**/*.test.ts',
     'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',
-    'test/{deploy,dns,docs,fake,structure,oracle,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+    'build/{manifests,package}/**/*.test.ts',
+    'test/{dns,docs,fake,structure,oracle,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],
   abuse: ['test/abuse/**/*.test.ts'],
   properties: ['test/{properties,fuzz,generate}/**/*.test.ts'],
@@ -28,8 +29,8 @@ const SUITES = {
   cli: ['test/cli/**/*.test.ts'],
   console: ['test/console/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults,metrics,plugin,skew}/**/*.test.ts'],
-  realcluster: ['test/realcluster/**/*.test.ts'],
+  e2e: ['test/{cluster,e2e,faults,metrics,skew}/**/*.test.ts', 'build/{plugin,programs}/**/*.test.ts'],
+  realcluster: ['{test/realcluster,build/images}/**/*.test.ts'],
 } as const;
 type Suite = keyof typeof SUITES;
 /**

@@ -6,8 +6,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
-import { scratchFolder } from './cluster/folder.ts';
-import { installedProgram } from './installed.ts';
+import { installedProgram } from '../build/package/installed.ts';
+import { scratchFolder } from '../build/programs/folder.ts';
 
 const scratch = await scratchFolder('nodewall-program-');
 // Some tests run the program as another user.

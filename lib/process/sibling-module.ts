@@ -2,7 +2,8 @@ import { extname, join } from 'node:path';
 
 /**
  * Returns the path of the module `name`.ts beside another one, for a process or thread of its own.
- * In a bundle (bin/bundle.ts) such a module is a file of its own with the bundle's extension.
+ * In a bundle (build/package/bundle.ts) such a module is a file of its own with the bundle's
+ * extension.
  *
  * @param meta `import.meta` of the module that starts it
  */

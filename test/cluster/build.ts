@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cached } from './cache.ts';
-import { output } from './command.ts';
-import { findGo, goEnvironment } from './go.ts';
+import { cached } from '../../build/programs/cache.ts';
+import { output } from '../../build/programs/command.ts';
+import { findGo, goEnvironment } from '../../build/programs/go.ts';
 
 /** As in go.mod: the version that Kubernetes' programs say they are. */
 export const KUBERNETES = '1.35.4';

@@ -5,14 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Finished, run } from '../../build/programs/command.ts';
+import { scratchFolder } from '../../build/programs/folder.ts';
 import { pause, until } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { type ApiClient, apiClient } from './api-client.ts';
 import { buildCluster } from './build.ts';
 import { writeClusterFiles } from './cluster-files.ts';
-import { type Finished, run } from './command.ts';
 import { daemon } from './daemon.ts';
-import { scratchFolder } from './folder.ts';
 import { kubeconfig } from './kubeconfig.ts';
 import { freePorts } from './ports.ts';
 import { withExpiry } from './short-token.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import { buildGoProgram } from '../../build/programs/go-program.ts';
 import { KUBERNETES } from './build.ts';
-import { buildGoProgram } from './go-program.ts';
 
 /**
  * Path of Helm's own program, from the cache or built: its Kubernetes modules are those of

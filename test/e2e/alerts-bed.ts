@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { ALL_NODES_PATH } from '../../apis/scrape-path.ts';
-import { ruleGroups } from '../deploy/monitoring/rules.ts';
+import { ruleGroups } from '../../build/manifests/monitoring/rules.ts';
 import { toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';
 import { faster, type Speed } from '../metrics/faster-alerts.ts';

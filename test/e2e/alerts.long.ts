@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { ALERTS } from '../deploy/monitoring/rules.ts';
+import { ALERTS } from '../../build/manifests/monitoring/rules.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';

@@ -7,9 +7,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { POLICY_PHASES, type PolicyPhase } from '../../apis/policy-status.ts';
-import { run } from '../cluster/command.ts';
-import { findGo } from '../cluster/go.ts';
-import { buildGoProgram } from '../cluster/go-program.ts';
+import { run } from '../../build/programs/command.ts';
+import { findGo } from '../../build/programs/go.ts';
+import { buildGoProgram } from '../../build/programs/go-program.ts';
 import { readSource } from '../structure/source-file.ts';
 import { ALL_FILES, type FileName, GitopsBed, ORDERS } from './gitops-bed.ts';
 

@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
+import { CONDITIONS } from '../../build/manifests/chart/chart-files.ts';
+import { output, run } from '../../build/programs/command.ts';
 import { buildCluster } from '../cluster/build.ts';
-import { output, run } from '../cluster/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
-import { CONDITIONS } from '../deploy/chart/chart-files.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 const CHART = join(ROOT, 'deploy/chart');

@@ -11,7 +11,7 @@ import { nodewall } from '../cli/command.ts';
 import { adminApi } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { removeAll } from '../cluster/remove-all.ts';
-import { type Written, writtenObjects } from '../deploy/manifests.ts';
+import { type Written, writtenObjects } from '../docs/written-objects.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 const PLURALS: Readonly<Record<string, string>> = {

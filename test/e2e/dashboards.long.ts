@@ -1,7 +1,7 @@
 /** The dashboards at a real Prometheus: every panel has data. */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DASHBOARDS } from '../deploy/monitoring/dashboards.ts';
+import { DASHBOARDS } from '../../build/manifests/monitoring/dashboards.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { type AlertsBed, startPrometheus } from './alerts-bed.ts';

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import { AGENT_CALLS, API_CALLS, type ApiCall } from '../../build/manifests/api-calls.ts';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import { adminApi } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/api-calls.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { buildGoProgram } from '../cluster/go-program.ts';
+import { buildGoProgram } from '../../build/programs/go-program.ts';
 import { ALL_FILES, type FileName, GitopsBed, ORDERS } from './gitops-bed.ts';
 
 describe('Flux applies and prunes folders, on a real API server', function () {

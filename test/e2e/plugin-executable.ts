@@ -4,10 +4,10 @@ import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { output } from '../cluster/command.ts';
-import { bundlePlugin } from '../plugin/bundle.ts';
-import { makeExecutable } from '../plugin/executable.ts';
-import { PLATFORMS } from '../plugin/platforms.ts';
+import { bundlePlugin } from '../../build/plugin/bundle.ts';
+import { makeExecutable } from '../../build/plugin/executable.ts';
+import { PLATFORMS } from '../../build/plugin/platforms.ts';
+import { output } from '../../build/programs/command.ts';
 import type { AskedBed } from './asked-bed.ts';
 import { closed, type Story } from './story-bed.ts';
 

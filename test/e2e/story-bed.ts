@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
+import type { Finished } from '../../build/programs/command.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
-import type { Finished } from '../cluster/command.ts';
 import { removeAll } from '../cluster/remove-all.ts';
 import { webhooksAt } from '../cluster/webhooks.ts';
 import { policy, tcp } from '../kernel/manifests.ts';

@@ -3,7 +3,7 @@ import { access, constants, mkdir, mkdtemp, readFile, rm, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Finished } from '../cluster/command.ts';
+import type { Finished } from '../../build/programs/command.ts';
 import { daemon } from '../cluster/daemon.ts';
 import type { GuestKernel } from './kernel.ts';
 

@@ -1,4 +1,4 @@
-import type { Alert } from '../deploy/monitoring/alert.ts';
+import type { Alert } from '../../build/manifests/monitoring/alert.ts';
 
 /** How much faster than in production. */
 export interface Speed {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { cached } from '../cluster/cache.ts';
-import { output, run } from '../cluster/command.ts';
-import { unpackDebianPackage } from '../cluster/debian.ts';
+import { cached } from '../../build/programs/cache.ts';
+import { output, run } from '../../build/programs/command.ts';
+import { unpackDebianPackage } from '../../build/programs/debian.ts';
 
 const PACKAGE = 'prometheus';
 

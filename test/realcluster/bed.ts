@@ -1,4 +1,4 @@
-import type { Finished } from '../cluster/command.ts';
+import type { Finished } from '../../build/programs/command.ts';
 import type { RealCluster } from './cluster.ts';
 
 /** What the stories of one cluster share; it is there once `before` has run. */

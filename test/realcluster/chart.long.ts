@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { placeOf } from '../../agent/run/switch-off.ts';
-import { run } from '../cluster/command.ts';
+import { run } from '../../build/programs/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cached } from '../cluster/cache.ts';
-import { output } from '../cluster/command.ts';
+import { buildImages } from '../../build/images/build.ts';
+import { cached } from '../../build/programs/cache.ts';
+import { output } from '../../build/programs/command.ts';
 import { PAUSE_IMAGE } from './configuration.ts';
 import { writeImage } from './image-archive.ts';
-import { buildImages } from './images/build.ts';
 import type { Programs } from './programs.ts';
 
 const PROBE = join(import.meta.dirname, '../probe');

@@ -5,11 +5,11 @@
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { cacheFolder } from '../../build/programs/cache.ts';
+import { type Finished, run } from '../../build/programs/command.ts';
+import { scratchFolder } from '../../build/programs/folder.ts';
 import { type ApiClient, apiClient } from '../cluster/api-client.ts';
-import { cacheFolder } from '../cluster/cache.ts';
 import { etcdFlags } from '../cluster/cluster.ts';
-import { type Finished, run } from '../cluster/command.ts';
-import { scratchFolder } from '../cluster/folder.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import {
   apiServerFlags,

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type Finished, run } from '../cluster/command.ts';
+import { type Finished, run } from '../../build/programs/command.ts';
 import type { RealCluster } from './cluster.ts';
 import { NAMESPACE } from './nodewall.ts';
 

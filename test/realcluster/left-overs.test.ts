@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { cacheFolder } from '../cluster/cache.ts';
-import { output } from '../cluster/command.ts';
+import { cacheFolder } from '../../build/programs/cache.ts';
+import { output } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
 
 /** Starts a cluster, says `up` and the name of its cgroup, and waits. */

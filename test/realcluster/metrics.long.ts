@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run } from '../cluster/command.ts';
+import { run } from '../../build/programs/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { parseMarkdown } from '../docs/markdown.ts';
 import { until } from '../kernel/until.ts';

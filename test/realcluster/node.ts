@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Finished, run } from '../cluster/command.ts';
+import { type Finished, run } from '../../build/programs/command.ts';
 import { type Daemon, daemon } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
 import { DIE_WITH_PARENT } from '../netns/namespace.ts';

@@ -1,8 +1,8 @@
 /** The chart one version before this one, from git, and its images. */
 import { join } from 'node:path';
-import { cached } from '../cluster/cache.ts';
+import { buildImages, type Images } from '../../build/images/build.ts';
+import { cached } from '../../build/programs/cache.ts';
 import { missingCommit, unpackCommit } from '../skew/commit.ts';
-import { buildImages, type Images } from './images/build.ts';
 
 /**
  * Nothing has been released yet. This is the first commit with a chart: before the hook of

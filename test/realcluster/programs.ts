@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import { cached } from '../../build/programs/cache.ts';
+import { unpackDebianPackage } from '../../build/programs/debian.ts';
+import { buildGoProgram } from '../../build/programs/go-program.ts';
 import { buildCluster } from '../cluster/build.ts';
-import { cached } from '../cluster/cache.ts';
-import { unpackDebianPackage } from '../cluster/debian.ts';
-import { buildGoProgram } from '../cluster/go-program.ts';
 
 /** What the cluster's machines run that is no part of this repository. */
 export interface Programs {

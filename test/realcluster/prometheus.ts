@@ -1,8 +1,8 @@
 /** A real Prometheus as a pod of the cluster. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cached } from '../cluster/cache.ts';
-import { buildGoProgram } from '../cluster/go-program.ts';
+import { cached } from '../../build/programs/cache.ts';
+import { buildGoProgram } from '../../build/programs/go-program.ts';
 import { until } from '../kernel/until.ts';
 import { PrometheusApi, type Target } from '../metrics/prometheus-api.ts';
 import type { RealCluster } from './cluster.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run } from '../cluster/command.ts';
+import { run } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';
 import { startBox } from './box.ts';

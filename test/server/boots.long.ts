@@ -3,7 +3,7 @@
  * connections, from before the first process runs: what the units of nodewall load, and when.
  */
 import assert from 'node:assert/strict';
-import { type Scratch, scratchFolder } from '../cluster/folder.ts';
+import { type Scratch, scratchFolder } from '../../build/programs/folder.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { ServerMachine } from './machine.ts';

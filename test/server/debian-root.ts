@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cached } from '../cluster/cache.ts';
-import { output } from '../cluster/command.ts';
-import { unpackDebianPackage } from '../cluster/debian.ts';
-import { debianSources, MMDEBSTRAP, makeDebian } from '../realcluster/images/mmdebstrap.ts';
+import { debianSources, MMDEBSTRAP, makeDebian } from '../../build/images/mmdebstrap.ts';
+import { cached } from '../../build/programs/cache.ts';
+import { output } from '../../build/programs/command.ts';
+import { unpackDebianPackage } from '../../build/programs/debian.ts';
 
 /** mmdebstrap makes a root; systemd-nspawn, with the library that it needs, boots it. */
 const TOOLS = ['mmdebstrap', 'systemd-container', 'libsystemd-shared'];

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { output, run } from '../cluster/command.ts';
-import { type Scratch, scratchFolder } from '../cluster/folder.ts';
+import { confined } from '../../build/images/buildah.ts';
+import { output, run } from '../../build/programs/command.ts';
+import { type Scratch, scratchFolder } from '../../build/programs/folder.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
-import { confined } from '../realcluster/images/buildah.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { debianRoot } from './debian-root.ts';
 import { ServerMachine } from './machine.ts';

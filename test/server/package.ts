@@ -1,11 +1,11 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { output } from '../cluster/command.ts';
+import { output } from '../../build/programs/command.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 /** Builds the package of this checkout into a folder: a minute or two. Returns its path. */
 export async function buildPackage(folder: string): Promise<string> {
-  await output([join(ROOT, 'deploy/deb/build'), folder]);
+  await output([join(ROOT, 'build/package/deb'), folder]);
   const file = (await readdir(folder)).find((name) => name.endsWith('.deb'));
   if (file === undefined) throw new Error(`no package in ${folder}`);
   return join(folder, file);

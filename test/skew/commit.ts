@@ -1,7 +1,7 @@
 /** Trees of earlier commits. */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { output, run } from '../cluster/command.ts';
+import { output, run } from '../../build/programs/command.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 /** Why a commit can't be had; null: it can. */

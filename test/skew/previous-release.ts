@@ -1,6 +1,6 @@
 /** The program one version before this one, from git. */
-import { cached } from '../cluster/cache.ts';
-import { output } from '../cluster/command.ts';
+import { cached } from '../../build/programs/cache.ts';
+import { output } from '../../build/programs/command.ts';
 import { missingCommit, unpackCommit } from './commit.ts';
 
 /**

@@ -5,12 +5,12 @@ import { filesBelow, foldersIn, ROOT } from './source-file.ts';
 import { isWithin, WORKSPACES } from './zones.ts';
 
 /** Folders of the stages' parents whose own folders each have a README. */
-const STAGE_PARENTS = ['controller', 'agent', 'lib'];
+const STAGE_PARENTS = ['build', 'controller', 'agent', 'lib'];
 /** Its index.md is the index of all documents. */
 const INDEXES: Readonly<Record<string, string>> = { docs: 'docs/index.md' };
 /** Folders whose READMEs name all files: the product, and the means of its tests. */
 const LISTED = [
-  ...['agent', 'apis', 'cli', 'controller', 'lib'],
+  ...['agent', 'apis', 'build', 'cli', 'controller', 'lib'],
   ...['cluster', 'demo', 'fake', 'faults', 'generate', 'oracle', 'properties', 'tracer'].map(
     (name) => `test/${name}`,
   ),
@@ -100,7 +100,10 @@ describe('files', () => {
   });
 
   it('are each a source, or its test with the same name', () => {
-    const tests = files.filter((path) => path.endsWith('.test.ts') && !isWithin('test', path));
+    const tests = files.filter(
+      // Those in build may be of all that a folder makes.
+      (path) => path.endsWith('.test.ts') && !['build', 'test'].some((folder) => isWithin(folder, path)),
+    );
     const lone = tests.filter((path) => !files.includes(path.replace(/\.test\.ts$/, '.ts')));
     // The workspaces' tests have a folder, and some are of the whole.
     const workspaces = Object.values(WORKSPACES).map((folder) => `${folder}/test`);

@@ -6,7 +6,7 @@ const PRODUCT = filesBelow('.').filter(
   (path) =>
     path.endsWith('.ts') &&
     !path.endsWith('.test.ts') &&
-    !['test', 'perf', 'agent/nftables-napi/test', 'agent/ipset-ts/test'].some((folder) =>
+    !['build', 'test', 'perf', 'agent/nftables-napi/test', 'agent/ipset-ts/test'].some((folder) =>
       isWithin(folder, path),
     ),
 );

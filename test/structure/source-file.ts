@@ -1,31 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { ROOT } from '../../build/checkout.ts';
 
-/** The repository's root. */
-export const ROOT = resolve(import.meta.dirname, '../..');
-
-/** What isn't ours, or is made by building. */
-const NOT_OURS = new Set(['node_modules', 'build', 'dist', '.git']);
-
-/** Every file below a folder of the repository, as paths from its root, sorted. */
-export function filesBelow(folder: string, root = ROOT): string[] {
-  const found: string[] = [];
-  for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
-    if (NOT_OURS.has(entry.name)) continue;
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) found.push(...filesBelow(path, root));
-    else found.push(path);
-  }
-  return found.sort();
-}
-
-/** Names of the folders in a folder of the repository. */
-export function foldersIn(folder: string): string[] {
-  return readdirSync(join(ROOT, folder), { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && !NOT_OURS.has(entry.name) && !entry.name.startsWith('.'))
-    .map((entry) => entry.name)
-    .sort();
-}
+export { filesBelow, foldersIn, ROOT } from '../../build/checkout.ts';
 
 export function readSource(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');

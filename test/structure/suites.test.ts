@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
+import { relative } from 'node:path';
 import { filesBelow, ROOT, readSource } from './source-file.ts';
 
-const FOLDERS = ['agent', 'apis', 'cli', 'console', 'controller', 'lib', 'perf', 'test'];
+const FOLDERS = ['agent', 'apis', 'build', 'cli', 'console', 'controller', 'lib', 'perf', 'test'];
 
 describe('suites of tests', () => {
   it('have every test file', () => {
@@ -17,11 +18,13 @@ describe('suites of tests', () => {
   });
 
   it('name every campaign in test/README.md', () => {
-    const campaigns = filesBelow('test').filter((path) => path.endsWith('.long.ts'));
+    const campaigns = ['build', 'test']
+      .flatMap((folder) => filesBelow(folder))
+      .filter((path) => path.endsWith('.long.ts'));
     assert.ok(campaigns.length > 30, `${campaigns.length}`);
     const readme = readSource('test/README.md');
     assert.deepEqual(
-      campaigns.filter((path) => !readme.includes(`](${path.replace('test/', '')})`)),
+      campaigns.filter((path) => !readme.includes(`](${relative('test', path)})`)),
       [],
     );
   });

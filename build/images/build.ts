@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { filesBelow, ROOT } from '../checkout.ts';
+import { cached } from '../programs/cache.ts';
+import { scratchFolder } from '../programs/folder.ts';
+import { type BaseImages, baseImages } from './base.ts';
+import { Buildah } from './buildah.ts';
+import { unpackImage } from './unpack.ts';
+
+const DOCKERFILE = 'deploy/Dockerfile';
+/** A change of these makes more than the layer of the program anew. */
+const STAGES = /^(package|\.npmrc|bin\/.*\.c$|agent\/nftables-napi\/|agent\/ipset-ts\/package)/;
+
+export const TARGETS = ['controller', 'agent'] as const;
+export type Target = (typeof TARGETS)[number];
+
+/** What images are made of. */
+export interface ImageSource {
+  /** Folder with all that deploy/Dockerfile takes in. */
+  readonly root: string;
+  /** Their tag. */
+  readonly tag: string;
+}
+
+/**
+ * Paths of archives for `ctr -n k8s.io images import`, of docker.io/library/nodewall-TARGET:TAG.
+ */
+export type Images = { readonly [target in Target]: string };
+
+/**
+ * The images of deploy/Dockerfile, by its own steps, without Docker: out of the cache, or built by
+ * buildah. Where only the program has changed that takes seconds, with other packages a minute or
+ * two, with nothing there some minutes. Needs root.
+ */
+export async function buildImages(given?: ImageSource): Promise<Images> {
+  const source = given ?? (await ownSource());
+  const base = await baseImages();
+  const files = await contextFiles(source.root);
+  const stagesFiles = [DOCKERFILE, '.dockerignore', ...files.filter((path) => STAGES.test(path))];
+  const fixed = await keyOf(base.key, source.root, stagesFiles);
+  const stages = await cached('imagestages', fixed, async (fresh) => {
+    process.stderr.write('images: building the addon and fetching packages, once: a minute or two\n');
+    await build(source, base, fresh, [base.storage]);
+  });
+  const folder = await cached(
+    'imagearchives',
+    await keyOf(`${fixed} ${source.tag}`, source.root, files),
+    async (fresh) => {
+      const work = join(fresh, 'work');
+      const { buildah, names } = await build(source, base, work, [join(stages, 'storage'), base.storage]);
+      for (const target of TARGETS) await buildah.save(names[target], archiveIn(fresh, target));
+      await rm(work, { recursive: true });
+    },
+  );
+  return { controller: archiveIn(folder, 'controller'), agent: archiveIn(folder, 'agent') };
+}
+
+function archiveIn(folder: string, target: Target): string {
+  return join(folder, `${target}.tar`);
+}
+
+/**
+ * Builds both in a storage in a folder; the storages below it have layers that it need not build.
+ */
+export async function build(
+  { root, tag }: ImageSource,
+  base: BaseImages,
+  folder: string,
+  lower: readonly string[],
+): Promise<{ buildah: Buildah; names: { readonly [target in Target]: string } }> {
+  const nameOf = (target: Target) => `docker.io/library/nodewall-${target}:${tag}`;
+  const names = { controller: nameOf('controller'), agent: nameOf('agent') };
+  const buildah = await Buildah.open({ tools: base.tools, folder, lower });
+  for (const target of TARGETS) {
+    const args = [`--file=${join(root, DOCKERFILE)}`, `--target=${target}`];
+    await buildah.build(names[target], root, { args, volumes: base.volumes });
+  }
+  return { buildah, names };
+}
+
+/** This checkout, with the version of package.json. */
+export async function ownSource(): Promise<ImageSource> {
+  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+  return { root: ROOT, tag: version };
+}
+
+/** The files that .dockerignore lets through. */
+async function contextFiles(root: string): Promise<string[]> {
+  const rows = (await readFile(join(root, '.dockerignore'), 'utf8')).split('\n');
+  const left = rows.flatMap((row) => (row.startsWith('**/*') ? [row.slice('**/*'.length)] : []));
+  return rows
+    .flatMap((row) => (row.startsWith('!') ? [row.slice(1)] : []))
+    .flatMap((path) => (path.endsWith('/') ? filesBelow(path, root) : [path]))
+    .filter((path) => !left.some((ending) => path.endsWith(ending)));
+}
+
+async function keyOf(input: string, root: string, files: readonly string[]): Promise<string> {
+  const hash = createHash('sha256').update(input);
+  for (const path of files) {
+    const content = await readFile(join(root, path));
+    hash.update(`\n${path} ${content.length}\n`).update(content);
+  }
+  return hash.digest('hex').slice(0, 16);
+}
+
+if (import.meta.main) {
+  const images = await buildImages();
+  for (const target of TARGETS) {
+    const scratch = await scratchFolder('nodewall-image-');
+    const { layers } = await unpackImage(images[target], scratch.path);
+    await scratch.remove();
+    process.stdout.write(`${images[target]}\n`);
+    for (const { digest, size } of layers)
+      process.stdout.write(`  ${digest} ${(size / 1e6).toFixed(1)} MB\n`);
+  }
+}

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { type Document, parseDocument, stringify } from 'yaml';
+import { chartValues, type Initial } from './chart-values.ts';
+import { type Patch, type PatchTarget, readKustomization, readText } from './kustomization.ts';
+import { TemplateDocument } from './template-document.ts';
+import { valuesSchema, valuesTable, valuesText } from './value-files.ts';
+
+const CHART = new URL('../../../deploy/chart/', import.meta.url);
+const BASE = 'base';
+
+/** The overlays and components of kustomize that are in the chart, each under a condition. */
+export const CONDITIONS: Readonly<Record<string, string>> = {
+  'overlays/single-node': '.Values.singleNode',
+  'overlays/fail-closed': '.Values.webhooks.failClosed',
+  'overlays/certmanager': '.Values.certManager.enabled',
+  'overlays/iptables': 'eq (.Values.agentConfig.dataplane | default "nftables") "iptables"',
+  'components/boot': '.Values.boot.enabled',
+  'components/egress': '.Values.egress.enabled',
+  'components/egress-pods': '.Values.egress.pods',
+  'components/kubelet-kubeconfig': '.Values.kubeletKubeconfig.enabled',
+  'components/control-plane': '.Values.controller.preferControlPlane',
+  'components/network-policies': '.Values.networkPolicies.enabled',
+  'components/monitoring': '.Values.prometheusRule.enabled',
+  'components/dashboards': '.Values.dashboards.enabled',
+  'components/priority-quota': '.Values.priorityQuota.enabled',
+  // Component openshift includes this one.
+  'components/selinux': 'or .Values.seLinux.enabled .Values.openShift.enabled',
+  'components/openshift': '.Values.openShift.enabled',
+};
+
+/** What `npm run generate` writes below deploy/chart; its other files are written by hand. */
+export function chartFiles(): Map<URL, string> {
+  const { files, images } = readKustomization(BASE);
+  const templates = new Map(
+    [...files].map(([name, documents]) => [name, documents.map((each) => new TemplateDocument(each))]),
+  );
+  const initial = initialValues(images, files);
+  for (const [folder, condition] of Object.entries(CONDITIONS)) addFolder(templates, folder, condition);
+  addValues(find(templates, { kind: 'Deployment', name: 'nodewall-controller' }), 'controller');
+  addValues(find(templates, { kind: 'DaemonSet', name: 'nodewall-agent' }), 'agent');
+  addMonitoringValues(templates);
+  find(templates, { kind: 'Namespace', name: 'nodewall-system' })[0]?.only('.Values.namespace.create');
+  for (const each of templates.get('crds.yaml') ?? []) {
+    each.set(['metadata', 'annotations'], { 'helm.sh/resource-policy': 'keep' });
+    each.only('.Values.crds.install');
+  }
+  const values = chartValues(initial);
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', CHART), 'utf8'));
+  const readme = readFileSync(new URL('README.md', CHART), 'utf8');
+  return new Map([
+    ...[...templates].map(([name, documents]): [URL, string] => [
+      new URL(`templates/${name}`, CHART),
+      templateText(documents),
+    ]),
+    [new URL('Chart.yaml', CHART), chartText(version)],
+    [
+      new URL('values.yaml', CHART),
+      `# Made by \`npm run generate\` of build/manifests/chart/chart-values.ts; edit there.\n${valuesText(values)}`,
+    ],
+    [new URL('values.schema.json', CHART), `${JSON.stringify(valuesSchema(values), null, 2)}\n`],
+    // Text by hand, and the table of the values at its end.
+    [new URL('README.md', CHART), readme.replace(/\| value \|.*$/s, '') + valuesTable(values)],
+  ]);
+}
+
+type Templates = Map<string, TemplateDocument[]>;
+
+/** Adds an overlay's or a component's own objects and patches. */
+function addFolder(templates: Templates, folder: string, condition: string): void {
+  const { files, patches } = readKustomization(folder);
+  for (const patch of patches) applyPatch(templates, patch, condition);
+  for (const [name, documents] of files) {
+    assert.ok(!templates.has(name), name);
+    const added = documents.map((document) => new TemplateDocument(document));
+    for (const each of added) each.only(condition);
+    templates.set(name, added);
+  }
+}
+
+function applyPatch(templates: Templates, patch: Patch, condition: string): void {
+  for (const document of find(templates, patch.target)) {
+    if (patch.kind === 'delete') document.only(`not (${condition})`);
+    else for (const operation of patch.operations) document.patch(condition, operation);
+  }
+}
+
+/** All documents of a target; there is at least one. */
+function find(templates: Templates, { kind, group, name }: PatchTarget): TemplateDocument[] {
+  const found = [...templates.values()]
+    .flat()
+    .filter(
+      (each) =>
+        each.name === name &&
+        (kind === undefined || each.kind === kind) &&
+        (group === undefined || each.group === group),
+    );
+  assert.ok(found.length > 0, `${kind ?? group} ${name}`);
+  return found;
+}
+
+/** What in a workload is a value of the chart beyond kustomize's overlays. */
+function addValues(found: readonly TemplateDocument[], name: 'controller' | 'agent'): void {
+  const [workload] = found;
+  assert.ok(workload !== undefined && found.length === 1);
+  const pod = ['spec', 'template', 'spec'];
+  if (name === 'controller') {
+    const replicas = '{{ if .Values.singleNode }}1{{ else }}{{ .Values.controller.replicas }}{{ end }}';
+    workload.put(['spec', 'replicas'], replicas);
+  }
+  workload.put(
+    [...pod, 'containers', 0, 'resources'],
+    `{{- toYaml .Values.${name}.resources | nindent 12 }}`,
+  );
+  workload.replaceEach('image', `nodewall-${name}`, `{{ include "nodewall.image" .Values.images.${name} }}`);
+  const volumes = workload.value([...pod, 'volumes']) as readonly { readonly configMap?: object }[];
+  const config = volumes.findIndex((volume) => volume.configMap !== undefined);
+  workload.put(
+    [...pod, 'volumes', config, 'configMap', 'name'],
+    '{{ include "nodewall.configName" . | quote }}',
+  );
+  workload.append(
+    [...pod, 'containers', 0],
+    '{{- with .Values.images.pullPolicy }}\n          imagePullPolicy: {{ . }}\n          {{- end }}',
+  );
+  workload.append(
+    pod,
+    '{{- with .Values.images.pullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 8 }}\n      {{- end }}',
+  );
+}
+
+/** What the Prometheus Operator and Grafana's sidecar of a cluster find objects by. */
+function addMonitoringValues(templates: Templates): void {
+  const labels = (values: string): string =>
+    `{{- toYaml (merge (dict "app.kubernetes.io/part-of" "nodewall") .Values.${values}.labels) | nindent 4 }}`;
+  for (const each of templates.get('prometheus-rule.yaml') ?? assert.fail())
+    each.put(['metadata', 'labels'], labels('prometheusRule'));
+  for (const each of templates.get('dashboards.yaml') ?? assert.fail()) {
+    each.put(['metadata', 'labels'], labels('dashboards'));
+    each.put(['metadata', 'namespace'], '{{ .Values.dashboards.namespace }}');
+    each.append(
+      ['metadata'],
+      '{{- with .Values.dashboards.annotations }}\n  annotations: {{- toYaml . | nindent 4 }}\n  {{- end }}',
+    );
+  }
+}
+
+function initialValues(images: Initial['images'], files: ReadonlyMap<string, readonly Document[]>): Initial {
+  const [deployment] = files.get('controller.yaml') ?? [];
+  const [daemonSet] = files.get('agent.yaml') ?? [];
+  const resources = ['spec', 'template', 'spec', 'containers', 0, 'resources'];
+  const plain = (document: Document | undefined, keys: readonly (string | number)[]): unknown => {
+    const node = document?.getIn(keys, true) as { toJSON(): unknown } | undefined;
+    return node?.toJSON() ?? assert.fail(keys.join('.'));
+  };
+  return {
+    images,
+    replicas: plain(deployment, ['spec', 'replicas']),
+    controllerResources: plain(deployment, resources),
+    agentResources: plain(daemonSet, resources),
+    agentConfig: parseDocument(readText(BASE, 'agent-config.yaml')).toJS(),
+  };
+}
+
+function templateText(documents: readonly TemplateDocument[]): string {
+  const head = '# Made of deploy/kustomize by `npm run generate`; edit there.\n';
+  return head + documents.map((document) => `---\n${document}`).join('');
+}
+
+function chartText(version: string): string {
+  return stringify({
+    apiVersion: 'v2',
+    name: 'nodewall',
+    description: 'A host firewall for Kubernetes nodes',
+    type: 'application',
+    version,
+    appVersion: version,
+    kubeVersion: '>=1.32.0-0',
+    keywords: ['firewall', 'network-policy', 'nftables', 'security'],
+    annotations: { 'artifacthub.io/crds': 'see templates/crds.yaml', 'artifacthub.io/license': 'Apache-2.0' },
+  });
+}
