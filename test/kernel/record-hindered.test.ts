@@ -51,7 +51,7 @@ forEachDataplane(
       });
       const rest = { name: 'close', ...LOGGED, ports: [udp(9)] } as const;
       await node.write('policy.json', [policy('recorded', { ingress: [rest] })]);
-      await node.untilEnforced('9');
+      await until('it enforces', async () => said.includes('"message":"enforced"'), { detail: () => said });
       await passedDuring(node.topology, [{ protocol: 'udp', port: 9, family: 4, rate: 40_000 }], () =>
         pause(2000),
       );
