@@ -3,7 +3,9 @@ import type { GuardEffect } from './guard-state.ts';
 /** Effects without values, and times, of all steps of guarded apply. */
 
 export const REMEMBER: GuardEffect = { kind: 'remember' };
-export const SUBMIT: GuardEffect = { kind: 'submit' };
+export const SUBMIT: GuardEffect = { kind: 'submit', isUrgent: false };
+/** A repair must not put the state that is tried back first. */
+export const SUBMIT_AT_ONCE: GuardEffect = { kind: 'submit', isUrgent: true };
 export const REPORT: GuardEffect = { kind: 'report' };
 export const NO_PROBES: GuardEffect = { kind: 'probe', probes: [], after: 0 };
 export const ALL_PROBES: GuardEffect = { kind: 'probe', probes: null, after: 0 };

@@ -214,8 +214,8 @@ export type GuardEffect =
   | { readonly kind: 'save'; readonly state: NodeState }
   /** Saves trial, holds and rollbacks. */
   | { readonly kind: 'remember' }
-  /** Submits again what is wanted, with the holds. */
-  | { readonly kind: 'submit' }
+  /** Submits again what is wanted, with the holds; an urgent one in this turn of the event loop. */
+  | { readonly kind: 'submit'; readonly isUrgent: boolean }
   /** Makes a round of these probes after so many milliseconds; null: of all. None: ends it. */
   | { readonly kind: 'probe'; readonly probes: readonly string[] | null; readonly after: number }
   /** One timer; null: disarms it. */

@@ -47,6 +47,20 @@ describe('step of guarded apply', () => {
     assert.deepEqual(world.clock.waiting(), [], 'no probe is made when nothing is tried');
   });
 
+  it('submits the confirmed rules at once where tried ones were lost, else in a later turn', () => {
+    const times: GuardTimes = { window: 10_000, failAfter: 15_000, manual: null };
+    const urgencies = (state: GuardState, kind: 'started' | 'lost') =>
+      guardStep(state, { kind, at: 0, time: '' }, times).effects.flatMap((effect) =>
+        effect.kind === 'submit' ? [effect.isUrgent] : [],
+      );
+    const world = withGood();
+    world.edit(false);
+    assert.deepEqual(urgencies(world.state, 'lost'), [true]);
+    world.restart(false);
+    assert.deepEqual(urgencies(world.state, 'started'), [false]);
+    assert.deepEqual(urgencies(withGood().state, 'lost'), [], 'nothing is tried');
+  });
+
   it('confirms at the end of the window too where timers fire a little early', () => {
     const world = new GuardWorld();
     world.early = 0.5;

@@ -9,6 +9,7 @@ import {
   REMEMBER,
   REPORT,
   SUBMIT,
+  SUBMIT_AT_ONCE,
 } from './guard-effects.ts';
 import type {
   Check,
@@ -85,7 +86,11 @@ function started(state: GuardState, event: EventOf<'started'>): GuardStep {
     : interrupted(state, state.interrupted, event);
 }
 
-function interrupted(before: GuardState, pending: PendingTrial, { at, time }: GuardEvent): GuardStep {
+function interrupted(
+  before: GuardState,
+  pending: PendingTrial,
+  { kind, at, time }: EventOf<'started' | 'lost'>,
+): GuardStep {
   const { changes, attempt, counted } = pending;
   const isBrief = attempt < MOST_ATTEMPTS;
   const why: HoldReason = { kind: 'interrupted' };
@@ -103,7 +108,8 @@ function interrupted(before: GuardState, pending: PendingTrial, { at, time }: Gu
   const said: GuardEffect = { kind: 'say', level: 'warn', message, fields: { policies: keysOf(changes) } };
   const rolledBack: GuardEffect[] = isBrief ? [] : [{ kind: 'rolledBack', why, changes }];
   const timer = wakeForHolds(state, at);
-  return { state, effects: [NO_PROBES, timer, said, ...rolledBack, REMEMBER, SUBMIT, REPORT] };
+  const submit = kind === 'lost' ? SUBMIT_AT_ONCE : SUBMIT;
+  return { state, effects: [NO_PROBES, timer, said, ...rolledBack, REMEMBER, submit, REPORT] };
 }
 
 /** Holds of versions that nobody wants any more end. */

@@ -101,8 +101,6 @@ export class Guard {
   /** The state that the next turn of the event loop submits. */
   #queued: NodeState | null = null;
   #cancelWake = (): void => {};
-  /** The next state is submitted in this turn: a repair must not put the tried one back first. */
-  #isUrgent = false;
   #isClosed = false;
   /** With its deadline. */
   #sent: NodeState | null = null;
@@ -147,7 +145,7 @@ export class Guard {
   /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
   submit(wanted: NodeState): void {
     this.#wanted = wanted;
-    this.#pass();
+    this.#pass(false);
   }
 
   /** The state that was wanted, of one that this guard passed on. */
@@ -186,9 +184,7 @@ export class Guard {
   lost(): void {
     // Also before it is known that the change is tried.
     this.#isInterrupted ||= this.#sent?.deadline !== undefined;
-    this.#isUrgent = true;
     this.#happened({ kind: 'lost' });
-    this.#isUrgent = false;
   }
 
   /**
@@ -250,7 +246,8 @@ export class Guard {
     await file.close();
   }
 
-  #pass(): void {
+  /** @param isUrgent in this turn of the event loop, without probes before */
+  #pass(isUrgent: boolean): void {
     const wanted = this.#wanted;
     if (wanted === null || this.#isClosed) return;
     const changes = this.#state.proof === null ? [] : policyChanges(this.#state.confirmed, wanted);
@@ -260,12 +257,12 @@ export class Guard {
     const isSame = sameRules(this.#submitted, state) && this.#judgement.touched(state).length === 0;
     this.#submitted = state;
     if (!isSame) this.#parts.inward?.changing();
-    if (this.#queued !== null && !this.#isUrgent) {
+    if (this.#queued !== null && !isUrgent) {
       this.#probeBefore(state);
       this.#queued = state;
       return;
     }
-    if (isSame || this.#isUrgent) {
+    if (isSame || isUrgent) {
       this.#queued = null;
       this.#send(state);
       return;
@@ -348,7 +345,7 @@ export class Guard {
         void file.flush();
         break;
       case 'submit':
-        this.#pass();
+        this.#pass(effect.isUrgent);
         break;
       case 'probe':
         this.#rounds.arm(effect.probes, effect.after);
