@@ -28,7 +28,7 @@ const SUITES = {
   addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   console: ['test/console/**/*.test.ts'],
-  kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
+  kernel: ['test/kernel/**/*.test.ts', 'build/demo/**/*.test.ts'],
   e2e: ['test/{cluster,e2e,faults,metrics,skew}/**/*.test.ts', 'build/{plugin,programs}/**/*.test.ts'],
   realcluster: ['{test/realcluster,build/images}/**/*.test.ts'],
 } as const;

@@ -12,7 +12,7 @@ const CHECKOUT = join(import.meta.dirname, '../..');
 /** Without KVM a guest takes fifty times as long. */
 const LIMIT_MS = 3_000_000;
 const RUNS = [
-  { title: 'passes the demo', command: 'node test/demo/main.ts' },
+  { title: 'passes the demo', command: 'node build/demo/main.ts' },
   { title: 'encrypts the tunnel of egress gateways', command: 'mocha test/kernel/egress-wireguard.test.ts' },
   { title: 'gives each verdict as it is meant', command: 'mocha test/kernel/verdicts.test.ts' },
 ];

@@ -24,4 +24,4 @@ await import('./off.test.ts');
 await import('./record-hindered.test.ts');
 await import('./record.test.ts');
 await import('./spoofed.test.ts');
-await import('../demo/demo.test.ts');
+await import('../../build/demo/demo.test.ts');

@@ -11,7 +11,7 @@ const INDEXES: Readonly<Record<string, string>> = { docs: 'docs/index.md' };
 /** Folders whose READMEs name all files: the product, and the means of its tests. */
 const LISTED = [
   ...['agent', 'apis', 'build', 'cli', 'controller', 'lib'],
-  ...['cluster', 'demo', 'fake', 'faults', 'generate', 'oracle', 'properties', 'tracer'].map(
+  ...['cluster', 'fake', 'faults', 'generate', 'oracle', 'properties', 'tracer'].map(
     (name) => `test/${name}`,
   ),
 ];

@@ -45,6 +45,11 @@ export const ZONES: readonly Zone[] = [
     mayImport: [...STAGES, 'cli', 'test/netns'],
     reason: 'makes what is shipped of the program alone',
   },
+  {
+    folder: 'build/demo',
+    mayImport: [...STAGES, 'cli', 'build', 'test'],
+    reason: 'shows the program on the machines of the tests',
+  },
   { folder: 'test', mayImport: [...STAGES, 'cli', 'perf', 'build'], reason: 'tests look at everything' },
   { folder: 'test/oracle', mayImport: [], reason: 'shares no code with what it judges' },
   { folder: 'test/netns', mayImport: [], reason: 'benchmarks, and what is built, use it too' },
@@ -78,7 +83,8 @@ export function refusal(from: string, to: string): string | null {
   const allowed = from.endsWith('.test.ts')
     ? [zone.folder, ...zone.mayImport, 'test']
     : [zone.folder, ...zone.mayImport];
-  // Folders inside test are zones to keep them free of others, not to keep others out.
-  if (allowed.includes(target.folder) || (isWithin('test', to) && allowed.includes('test'))) return null;
+  // Folders inside these are zones to keep them free of others, not to keep others out.
+  const isInside = ['build', 'test'].some((folder) => isWithin(folder, to) && allowed.includes(folder));
+  if (allowed.includes(target.folder) || isInside) return null;
   return `${zone.folder} may import ${zone.mayImport.join(', ') || 'nothing of ours'}: ${zone.reason}`;
 }

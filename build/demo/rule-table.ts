@@ -1,5 +1,5 @@
 /** What the kernel holds: table `inet nodewall`, read with nft inside the node's namespace. */
-import type { Namespace } from '../netns/namespace.ts';
+import type { Namespace } from '../../test/netns/namespace.ts';
 
 /**
  * Packets by `policy/rule`, which is the comment of a policy rule's nft rules; a rule has one in

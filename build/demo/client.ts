@@ -1,7 +1,7 @@
 /** The demo's end of a caller (caller.ts) in a namespace. */
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Namespace } from '../netns/namespace.ts';
+import type { Namespace } from '../../test/netns/namespace.ts';
 import type { CallAnswer, CallRequest } from './caller.ts';
 
 export interface Client {

@@ -10,9 +10,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Explanation } from '../../apis/flow.ts';
-import { type Namespace, stop } from '../netns/namespace.ts';
-import { createTopology } from '../netns/topology.ts';
-import { probeProgram } from '../probe/probe.ts';
+import { type Namespace, stop } from '../../test/netns/namespace.ts';
+import { createTopology } from '../../test/netns/topology.ts';
+import { probeProgram } from '../../test/probe/probe.ts';
 import { type CallAnswer, now, type Outcome } from './caller.ts';
 import { createClient } from './client.ts';
 import {

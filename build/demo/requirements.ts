@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { createNamespace } from '../netns/namespace.ts';
+import { createNamespace } from '../../test/netns/namespace.ts';
 
 /** Programs that the demo starts, and the Debian package of each. */
 const PROGRAMS: Readonly<Record<string, string>> = {

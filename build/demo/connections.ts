@@ -1,7 +1,7 @@
 /**
  * Who calls whom, and what the policy's two sentences say about it: written by hand, not computed.
  */
-import type { AddressPlan } from '../netns/address-plan.ts';
+import type { AddressPlan } from '../../test/netns/address-plan.ts';
 
 export type Verdict = 'Allow' | 'Drop' | 'Reject';
 export type PlaceName = keyof typeof PLACES;

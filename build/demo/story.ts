@@ -1,5 +1,5 @@
 /** The demo's acts, in order. */
-import { pause, until } from '../kernel/until.ts';
+import { pause, until } from '../../test/kernel/until.ts';
 import { CONNECTIONS, type Connection, NODE, type Verdict } from './connections.ts';
 import { type LineChange, lineDiff } from './line-diff.ts';
 import { changePolicy } from './policy-change.ts';

@@ -1,7 +1,7 @@
 /** The acts of `npm run demo -- egress`, in order. */
 import type { EgressAnswer } from '../../apis/egress/flow.ts';
-import { SERVER } from '../kernel/egress-lab.ts';
-import { until } from '../kernel/until.ts';
+import { SERVER } from '../../test/kernel/egress-lab.ts';
+import { until } from '../../test/kernel/until.ts';
 import type { CallerEvent } from './egress-caller.ts';
 import { type EgressStage, GATEWAYS, OBJECTS, POD, SOURCE } from './egress-stage.ts';
 import { type Screen, styled } from './screen.ts';

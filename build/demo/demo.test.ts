@@ -5,11 +5,11 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fencesOf } from '../docs/markdown.ts';
-import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { until } from '../kernel/until.ts';
-import { withVariations } from '../kernel/variations.ts';
-import { NODEWALL } from '../program.ts';
+import { fencesOf } from '../../test/docs/markdown.ts';
+import { kernelSuite } from '../../test/kernel/kernel-suite.ts';
+import { until } from '../../test/kernel/until.ts';
+import { withVariations } from '../../test/kernel/variations.ts';
+import { NODEWALL } from '../../test/program.ts';
 import { CONNECTIONS } from './connections.ts';
 
 const MAIN = join(import.meta.dirname, 'main.ts');

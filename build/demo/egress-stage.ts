@@ -5,9 +5,9 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type EgressAgents, egressAgents, egressPolicy, gateway } from '../kernel/egress-agents.ts';
-import { createEgressLab, type EgressLab, SERVER } from '../kernel/egress-lab.ts';
-import { until } from '../kernel/until.ts';
+import { type EgressAgents, egressAgents, egressPolicy, gateway } from '../../test/kernel/egress-agents.ts';
+import { createEgressLab, type EgressLab, SERVER } from '../../test/kernel/egress-lab.ts';
+import { until } from '../../test/kernel/until.ts';
 import type { CallerEvent } from './egress-caller.ts';
 
 const PORT = 8080;

@@ -5,8 +5,8 @@
 import { parseArgs } from 'node:util';
 import { systemClock } from '../../lib/process/clock.ts';
 import { pause } from '../../lib/process/pause.ts';
-import { SERVER } from '../kernel/egress-lab.ts';
-import { NODEWALL } from '../program.ts';
+import { SERVER } from '../../test/kernel/egress-lab.ts';
+import { NODEWALL } from '../../test/program.ts';
 import { NODE, PLACES } from './connections.ts';
 import { createEgressStage, POD, SOURCE } from './egress-stage.ts';
 import { type EgressTelling, tellEgressStory } from './egress-story.ts';
