@@ -3,14 +3,12 @@
  * audit verdicts, findings of lint, and previews of changes.
  */
 
-import type { ConsoleScope } from './console.ts';
 import type { Verdict } from './flow.ts';
 import type { FindingKind } from './lint/finding.ts';
 import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from './objects.ts';
 
 /** Packets that rules dropped and rejected, now and over a day. */
 export interface Drops {
-  readonly scope: ConsoleScope;
   readonly time: string;
   /** Since when it is counted here: at most a day ago. */
   readonly since: string;
@@ -62,7 +60,6 @@ export const MOST_ASKED = 64;
 
 /** Denied peers: of the flow inventories, so only those that rules with `enableLogging` denied. */
 export interface DeniedPeers {
-  readonly scope: ConsoleScope;
   readonly time: string;
   readonly asked: Asked;
   /** Most connections first, at most `MOST_PEERS`. */
@@ -95,7 +92,6 @@ export interface DeniedPeer {
 
 /** Verdicts that Audit policies would have given. */
 export interface Audit {
-  readonly scope: ConsoleScope;
   readonly time: string;
   readonly asked: Asked;
   /** In the order of evaluation, also those that matched nothing. */
@@ -133,7 +129,6 @@ export interface AuditPeer {
 
 /** The findings of `nodewall lint` on the policies in force. */
 export interface Lint {
-  readonly scope: ConsoleScope;
   /** The time of the state that it is about. */
   readonly time: string;
   readonly findings: readonly LintFinding[];
@@ -174,7 +169,6 @@ export const LONGEST_PREVIEW = 1 << 20;
 
 /** The effect of applying it. Nothing is stored, and nothing is sent to nodes. */
 export interface Preview {
-  readonly scope: ConsoleScope;
   /** The time of the state that it is compared with. */
   readonly time: string;
   /** Why it would be refused, or is left out; if there are errors, nothing below is computed. */

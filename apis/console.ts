@@ -1,7 +1,7 @@
 /**
  * The data documents of the console (docs/console.md): JSON, beside its pages, in the aggregated
- * API or at the machine's own door. Times are ISO 8601, UTC. Names, reasons and addresses in it are
- * texts of others: a page shows them as text, never as HTML.
+ * API. Times are ISO 8601, UTC. Names, reasons and addresses in it are texts of others: a page
+ * shows them as text, never as HTML.
  *
  * A page asks for `../overviews/NAME` and `../previews`, relative to itself. An answer that is not
  * 200 has a meta/v1 Status as its body; its `message` says what to do, and of a 403 which verb of
@@ -37,16 +37,12 @@ export const OVERVIEW_WATCH = 'overviews?watch=true&fieldSelector=metadata.name%
 export const OVERVIEWS = ['cluster', 'drops', 'peers', 'audit', 'lint'] as const;
 export type OverviewName = (typeof OVERVIEWS)[number];
 
-/** A whole cluster, or one machine without one. */
-export type ConsoleScope = 'cluster' | 'machine';
-
 /** Node × policy: what is in force where. */
 export interface Overview {
-  readonly scope: ConsoleScope;
   readonly time: string;
   /** The controller's revision, for support; opaque. */
   readonly revision: string;
-  /** The feature gate NodeNetworkPolicy (scope machine: whether nodewall is on). */
+  /** The feature gate NodeNetworkPolicy. */
   readonly isEnabled: boolean;
   /** Why it may be incomplete, for people; null: it is complete. */
   readonly remark: string | null;

@@ -96,20 +96,13 @@ function addConsole(program: Command, done: Done): void {
   program
     .command('console')
     .description(
-      'Show the console in a browser on this machine: what is in force where, what is dropped, what a change would do. Of a cluster with the rights of your kubeconfig; where there is none, of this machine, as root. Listens on loopback alone and prints the URL; ends with Ctrl-C.',
+      'Show the console in a browser on this machine: what is in force where, what is dropped, what a change would do. Of a cluster, with the rights of your kubeconfig. Listens on loopback alone and prints the URL; ends with Ctrl-C.',
     )
     .addOption(kubeconfig())
-    .option('--machine', 'of this machine, whatever kubeconfig there is', false)
-    .addOption(stateDir())
-    .addOption(config())
-    .option('--console-files <folder>', 'of this machine: the built pages; default: those of this program')
     .option('--port <port>', 'on 127.0.0.1; 0: any that is free', '0')
     .option('--open', 'open it in a browser', false)
     .addOption(output('text', 'json'))
-    .addHelpText(
-      'after',
-      example('kubectl nodewall console --open', 'nodewall console --machine --port 8090'),
-    )
+    .addHelpText('after', example('kubectl nodewall console --open', 'nodewall console --port 8090'))
     .action(async (options) => done(await (await import('./console.ts')).consoleCommand(options)));
 }
 

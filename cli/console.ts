@@ -5,38 +5,40 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { untilStopped } from '../lib/process/stopped.ts';
-import { Door, type LetIn } from './console-door.ts';
+import { Door } from './console-door.ts';
 import { clusterConfig, hasKubeconfig } from './kube-config.ts';
 import { json, print } from './output.ts';
 
 interface ConsoleOptions {
   readonly kubeconfig?: string;
-  readonly machine: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly consoleFiles?: string;
   readonly port: string;
   readonly open: boolean;
   readonly output: 'text' | 'json';
 }
 
-/** Where the answers come from. */
-interface Behind {
-  /** For people: whose console it is. */
-  readonly of: string;
-  serve(letIn: LetIn): Promise<void>;
-  close(): Promise<void> | void;
-}
+/** Commands that answer on a machine without a cluster. */
+export const MACHINE_QUESTIONS: readonly (readonly [command: string, question: string])[] = [
+  ['check', 'Is everything set up right?'],
+  ['rules', 'What is in force, and what did each rule match?'],
+  ['top', 'What is dropped right now, by which rule?'],
+  ['log', 'Who was denied? With --audit: whom would Audit policies deny?'],
+  ['flows', 'Who connects to whom?'],
+  ['explain', 'Is it the firewall? Which rule of which policy?'],
+  ['impact', 'Would a change deny anything that was seen?'],
+  ['lint', 'Which rules are for nothing?'],
+  ['undo', 'Which ways back are there?'],
+];
 
 /** `nodewall console`: serves the console to a browser on this machine, until it is stopped. */
 export async function consoleCommand(options: ConsoleOptions): Promise<ExitStatus> {
   const port = toPort(options.port);
-  const isMachine = options.machine || !hasKubeconfig(options.kubeconfig);
-  const behind = isMachine ? await machine(options) : await cluster(options);
-  const door = new Door({ port, serve: (letIn) => behind.serve(letIn) });
+  if (!hasKubeconfig(options.kubeconfig)) throw new CommandError(EXIT.usage, noCluster());
+  const { ClusterConsole } = await import('./console-cluster.ts');
+  const cluster = new ClusterConsole(await clusterConfig(options.kubeconfig));
+  const door = new Door({ port, serve: (letIn) => cluster.serve(letIn) });
   try {
     const url = await opened(door, options.port);
-    const { of } = behind;
+    const of = `the cluster at ${cluster.server}`;
     if (options.output === 'json') await print(json({ url, of }));
     else
       await print(
@@ -48,8 +50,17 @@ export async function consoleCommand(options: ConsoleOptions): Promise<ExitStatu
     return EXIT.done;
   } finally {
     await door.close();
-    await behind.close();
+    cluster.close();
   }
+}
+
+function noCluster(): string {
+  const lines = MACHINE_QUESTIONS.map(
+    ([command, question]) => `  ${`nodewall ${command}`.padEnd(20)}${question}`,
+  );
+  return `there is no kubeconfig, and the console is that of a cluster: give --kubeconfig FILE, or set KUBECONFIG.
+On a machine without a cluster these commands answer, as root:
+${lines.join('\n')}`;
 }
 
 async function opened(door: Door, port: string): Promise<string> {
@@ -64,21 +75,6 @@ async function opened(door: Door, port: string): Promise<string> {
       },
     );
   }
-}
-
-async function cluster({ kubeconfig }: ConsoleOptions): Promise<Behind> {
-  const { ClusterConsole } = await import('./console-cluster.ts');
-  const console = new ClusterConsole(await clusterConfig(kubeconfig));
-  return {
-    of: `the cluster at ${console.server}`,
-    serve: (letIn) => console.serve(letIn),
-    close: () => console.close(),
-  };
-}
-
-async function machine(options: ConsoleOptions): Promise<Behind> {
-  const { machineConsole } = await import('./console-machine.ts');
-  return await machineConsole(options);
 }
 
 function toPort(text: string): number {

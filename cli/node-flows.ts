@@ -44,7 +44,7 @@ export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlow
 }
 
 /** The inventory that the agent of this machine saved. Throws a CommandError if there is none. */
-export async function openFlows(stateDir: string, config: Config): Promise<FlowSource> {
+async function openFlows(stateDir: string, config: Config): Promise<FlowSource> {
   let source: Awaited<ReturnType<typeof savedFlows>>;
   try {
     source = await savedFlows(stateDir, config, { error: warn });

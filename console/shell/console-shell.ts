@@ -155,14 +155,12 @@ export class ConsoleShell extends LitElement {
   }
 
   protected override render(): TemplateResult {
-    const scope = this.#live.overview?.scope;
-    const pages = Object.entries(TITLES).filter(([page]) => scope !== 'machine' || page !== 'rollouts');
     return html`
       <header>
         <a class="skip" href=${location.hash || '#/'} @click=${this.#skip}>Skip to the page</a>
         <span class="brand">nodewall</span>
         <nav aria-label="Pages">
-          ${pages.map(
+          ${Object.entries(TITLES).map(
             ([page, title]) =>
               html`<a href=${toHash(page as PageName)} aria-current=${page === this.route.page ? 'page' : nothing}
                 >${title}</a
@@ -189,7 +187,7 @@ export class ConsoleShell extends LitElement {
       case 'live':
         return html`<span class="good" aria-hidden="true">●</span>
           <span title=${`Revision ${overview?.revision ?? ''}, ${timeText(overview?.time ?? '')}`}>
-            Live · ${overview?.scope === 'machine' ? 'this machine' : 'cluster'}
+            Live · cluster
           </span>`;
       case 'waiting':
         return html`<span class="bad" aria-hidden="true">○</span>

@@ -1,5 +1,4 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { ConsoleScope } from '../../apis/console.ts';
 import {
   type Asked,
   type Audit,
@@ -14,7 +13,6 @@ import { toDropRule } from './drop-history.ts';
 import { type CountOfNode, countsOfNode, type RecordOfNode, recordsOfNode } from './node-answers.ts';
 
 export interface AuditOptions {
-  readonly scope: ConsoleScope;
   readonly ask: AskNode;
   readonly policies: readonly CompiledPolicy[];
   /** The nodes that are asked, as far as an Audit policy applies to them; null: all. */
@@ -29,7 +27,7 @@ const NOBODY: Asked = { nodes: [], failed: [], notAsked: 0 };
  * Verdicts that Audit policies would have given, by the counters and the last records of their
  * nodes.
  */
-export async function auditOf({ scope, ask, policies, only, now }: AuditOptions): Promise<Audit> {
+export async function auditOf({ ask, policies, only, now }: AuditOptions): Promise<Audit> {
   const audited = policies.filter(({ rules }) => rules.some(isAudit));
   const rules = new Map(
     audited.flatMap((policy) => policy.rules.filter(isAudit)).map((rule) => [rule.id, toAuditRule(rule)]),
@@ -57,8 +55,11 @@ export async function auditOf({ scope, ask, policies, only, now }: AuditOptions)
         });
   const all = [...peers.values()].sort((a, b) => b.records - a.records || (a.lastSeen > b.lastSeen ? -1 : 1));
   return {
-    ...{ scope, time: now().toISOString(), asked, rules: [...rules.values()] },
-    ...{ peers: all.slice(0, MOST_PEERS), isCut: isCut || all.length > MOST_PEERS },
+    time: now().toISOString(),
+    asked,
+    rules: [...rules.values()],
+    peers: all.slice(0, MOST_PEERS),
+    isCut: isCut || all.length > MOST_PEERS,
   };
 }
 

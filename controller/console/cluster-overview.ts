@@ -112,7 +112,8 @@ export class ClusterOverview {
     const policies = await this.#policies(published.policies, nodes, date);
     const rollouts = overviewRollouts(this.#watched.values());
     const next: Overview = {
-      ...{ scope: 'cluster', time: date.toISOString(), revision: revision() },
+      time: date.toISOString(),
+      revision: revision(),
       ...{ isEnabled: isEnabled(), remark: missing(), nodes, policies },
       rollouts: isDeepStrictEqual(rollouts, last?.rollouts) ? (last?.rollouts ?? rollouts) : rollouts,
       problems: this.#problems(policies, date),

@@ -17,7 +17,8 @@ import {
   tooMany,
   unavailable,
 } from '../publish/answer.ts';
-import { type ConsoleDocuments, NoDocumentError } from './documents.ts';
+import type { ConsoleDocuments } from './documents.ts';
+import { NoDocumentError } from './surveys.ts';
 
 /** A request to the console's resources, as RBAC has it. */
 export interface ConsoleAccess {

@@ -1,4 +1,3 @@
-import type { ConsoleScope } from '../../apis/console.ts';
 import { type DeniedPeer, type DeniedPeers, MOST_PEERS } from '../../apis/console-documents.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { type AskNode, askNodes } from './ask-nodes.ts';
@@ -9,7 +8,6 @@ const DENIED: NodeQuestion = { about: 'flows', query: 'denied=true&lines=500' };
 
 /** The peers that were denied on these nodes. */
 export async function deniedPeers(
-  scope: ConsoleScope,
   whom: { readonly ask: AskNode; readonly nodes: readonly string[]; readonly all: number },
   now: () => Date,
 ): Promise<DeniedPeers> {
@@ -21,7 +19,7 @@ export async function deniedPeers(
     (a, b) => b.connections - a.connections || (a.lastSeen > b.lastSeen ? -1 : 1),
   );
   const isCut = all.length > MOST_PEERS;
-  return { scope, time: now().toISOString(), asked, peers: all.slice(0, MOST_PEERS), isCut };
+  return { time: now().toISOString(), asked, peers: all.slice(0, MOST_PEERS), isCut };
 }
 
 function add(peers: Map<string, DeniedPeer>, node: string, flow: FlowOfNode): void {

@@ -14,7 +14,7 @@ describe('drops over a day', () => {
   const policies: CompiledPolicy[] = [
     { apiGroup: 'nodewall.io', name: 'p', rules, spans: rules.map(() => new Set(['n'])) },
   ];
-  const history = () => new DropHistory({ scope: 'cluster', policies: () => policies, now: () => now });
+  const history = () => new DropHistory({ policies: () => policies, now: () => now });
   const report = (node: string, denied: number, ...own: readonly RuleTotal[]): Totals => ({
     node,
     totals: { drifts: 0, rollbacks: 0, recordsLost: 0, failsafeRules: 0, denied, rules: own },

@@ -1,5 +1,4 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { ConsoleScope } from '../../apis/console.ts';
 import { type DropCount, type DropRule, type Drops, MOST_DROP_ROWS } from '../../apis/console-documents.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { memo } from '../../lib/sharing/memo.ts';
@@ -7,7 +6,6 @@ import { denyingRules, growth, ruleGrowth } from '../metrics/rule-sums.ts';
 import { DropSeries, STEP, STEPS, stepOf } from './drop-series.ts';
 
 export interface DropHistoryOptions {
-  readonly scope: ConsoleScope;
   /** The compiled policies: the same object as long as they are the same. */
   readonly policies: () => readonly CompiledPolicy[];
   /** Milliseconds since 1970. */
@@ -58,15 +56,17 @@ export class DropHistory {
   }
 
   document(remark: string | null): Drops {
-    const { scope, now: clock } = this.#options;
-    const now = clock();
+    const now = this.#options.now();
     const rules = rowsOf(this.#rules, now);
     const nodes = rowsOf(this.#nodes, now);
     return {
-      ...{ scope, time: new Date(now).toISOString() },
+      time: new Date(now).toISOString(),
       since: new Date(Math.max(this.#begun, (stepOf(now) - STEPS + 1) * STEP)).toISOString(),
-      ...{ remark, step: STEP / 1000, lastStep: new Date(stepOf(now) * STEP).toISOString() },
-      ...{ total: this.#total.read(now), rules: rules.slice(0, MOST_DROP_ROWS) },
+      remark,
+      step: STEP / 1000,
+      lastStep: new Date(stepOf(now) * STEP).toISOString(),
+      total: this.#total.read(now),
+      rules: rules.slice(0, MOST_DROP_ROWS),
       nodes: nodes.slice(0, MOST_DROP_ROWS),
       rulesLeftOut: Math.max(0, rules.length - MOST_DROP_ROWS),
       nodesLeftOut: Math.max(0, nodes.length - MOST_DROP_ROWS),

@@ -11,7 +11,7 @@ const policy = (name: string, generation = 1): OverviewPolicy => ({
   ...{ sinceAtLeast: null, changed: null, nodes: [[0, 1]], exceptions: [], rollout: null },
 });
 const BEFORE: Overview = {
-  ...{ scope: 'cluster', time: 'T1', revision: 'r1', isEnabled: true, remark: null },
+  ...{ time: 'T1', revision: 'r1', isEnabled: true, remark: null },
   ...{ nodes: [node('a'), node('b')], policies: [policy('p'), policy('q')], rollouts: [], problems: [] },
 };
 

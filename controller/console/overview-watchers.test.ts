@@ -34,7 +34,7 @@ describe('those who watch the overview', () => {
     ...{ name: 'n', phase: 'Failing', message, reported: null, version: null, dataplane: null },
   });
   const overview = (message: string): Overview => ({
-    ...{ scope: 'cluster', time: '', revision: message, isEnabled: true, remark: null },
+    ...{ time: '', revision: message, isEnabled: true, remark: null },
     ...{ nodes: [node(message)], policies: [], rollouts: [], problems: [] },
   });
   function bed() {

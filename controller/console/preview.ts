@@ -24,7 +24,7 @@ import type { LoadProblem } from '../watch/source.ts';
 
 /** A preview without what needs the time of day, or nodes. */
 export interface PreviewResult {
-  readonly preview: Omit<Preview, 'scope' | 'time' | 'impact'>;
+  readonly preview: Omit<Preview, 'time' | 'impact'>;
   /** The rows of what would be denied, for each group of nodes. */
   readonly denied: readonly DeniedRows[];
 }

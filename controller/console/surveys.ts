@@ -1,5 +1,4 @@
 import type { Config } from '../../apis/config.ts';
-import type { ConsoleScope } from '../../apis/console.ts';
 import type { Lint, Preview } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
@@ -7,12 +6,15 @@ import { CostQueue } from '../../lib/process/cost-queue.ts';
 import { siblingModule } from '../../lib/process/sibling-module.ts';
 import { MirroredProcess } from '../impact/mirrored-process.ts';
 import type { AskNode } from './ask-nodes.ts';
-import { NoDocumentError } from './documents.ts';
 import { previewImpact } from './preview-impact.ts';
 import type { SurveyAnswer, SurveyQuestion } from './survey-child.ts';
 
+/** There is no document now; the message says why, and what to do. */
+export class NoDocumentError extends Error {
+  override readonly name = 'NoDocumentError';
+}
+
 export interface SurveysOptions {
-  readonly scope: ConsoleScope;
   readonly config: Config;
   /** The objects as they are compiled now; null: not known yet. */
   readonly objects: () => ClusterObjects | null;
@@ -100,12 +102,12 @@ export class Surveys {
       );
       if (!('preview' in answer)) throw new NoDocumentError(PREVIEW_LATE);
       const { preview, denied } = answer.preview;
-      const { scope, ask, clock } = this.#options;
+      const { ask, clock } = this.#options;
       const isValid = preview.problems.every(({ severity }) => severity !== 'error');
       const impact = isValid
         ? await previewImpact(preview, denied, ask)
         : { reason: 'the objects have errors' };
-      return { scope, time: clock.date().toISOString(), ...preview, impact };
+      return { time: clock.date().toISOString(), ...preview, impact };
     } finally {
       const left = (this.#asked.get(user) ?? 0) - 1;
       if (left > 0) this.#asked.set(user, left);
@@ -120,12 +122,11 @@ export class Surveys {
   }
 
   async #makeLint(): Promise<Lint> {
-    const { scope, clock } = this.#options;
-    const time = clock.date().toISOString();
+    const time = this.#options.clock.date().toISOString();
     const question = { ask: 'lint', time: this.#limits.lint } as const;
     const answer = await this.#turns.run('lint', 0, () => this.#ask(question));
     if (!('lint' in answer)) throw new NoDocumentError(LINT_LATE);
-    return { scope, time, ...answer.lint };
+    return { time, ...answer.lint };
   }
 
   /** An answer that says that it is late, where the process had to be ended. */

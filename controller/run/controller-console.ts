@@ -1,6 +1,6 @@
 import type { NodeReport } from '../../apis/stream.ts';
-import { ClusterDocuments } from '../console/cluster-documents.ts';
 import { ClusterOverview } from '../console/cluster-overview.ts';
+import { ConsoleDocuments } from '../console/documents.ts';
 import { DropHistory } from '../console/drop-history.ts';
 import { OverviewWatchers } from '../console/overview-watchers.ts';
 import { CONSOLE_FILES, StaticFiles } from '../console/static-files.ts';
@@ -30,7 +30,7 @@ export interface ControllerConsoleOptions {
 
 /** The console of a cluster, wired; every replica has one. */
 export class ControllerConsole {
-  readonly documents: ClusterDocuments;
+  readonly documents: ConsoleDocuments;
   readonly #overview: ClusterOverview;
   readonly #watchers: OverviewWatchers;
   readonly #drops: DropHistory;
@@ -68,10 +68,10 @@ export class ControllerConsole {
         void log.error('cannot compute the overview of the console', { error: messageOf(error) }),
     });
     const now = (): number => clock.date().getTime();
-    this.#drops = new DropHistory({ scope: 'cluster', policies, now });
+    this.#drops = new DropHistory({ policies, now });
     const objects = () => compiling.objects;
-    this.#surveys = new Surveys({ scope: 'cluster', config, objects, ask, clock });
-    this.documents = new ClusterDocuments({
+    this.#surveys = new Surveys({ config, objects, ask, clock });
+    this.documents = new ConsoleDocuments({
       files: new StaticFiles(options.consoleFiles ?? CONSOLE_FILES),
       watchers: this.#watchers,
       overview: this.#overview,

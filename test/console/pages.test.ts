@@ -253,18 +253,6 @@ describe('the console', function () {
     await close();
   });
 
-  it('of one machine has no rollouts', async () => {
-    const { overview } = bed.fake.documents;
-    bed.fake.documents = {
-      ...bed.fake.documents,
-      overview: { ...overview, scope: 'machine', nodes: overview.nodes.slice(0, 1) },
-    };
-    const { page: other, close } = await bed.open();
-    await other.getByText('Live · this machine').waitFor();
-    assert.equal(await other.getByRole('link', { name: 'Rollouts' }).count(), 0);
-    await close();
-  });
-
   it('asks for nothing but reading and previews', () => {
     const methods = new Set(
       bed.fake.requests.map(({ method, url }) => (url === PREVIEWS_PATH ? 'preview' : method)),

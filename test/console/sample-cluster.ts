@@ -57,7 +57,6 @@ export function sampleOverview(size: SampleSize): Overview {
   const nodes = Array.from({ length: size.nodes }, (_, i) => sampleNode(i));
   const policies = Array.from({ length: size.policies }, (_, i) => samplePolicy(i, size.nodes));
   return {
-    scope: 'cluster',
     time: SAMPLE_TIME,
     revision: '8123',
     isEnabled: true,

@@ -42,7 +42,6 @@ const DROP_RULES = [
 
 export function sampleDrops(): Drops {
   return {
-    scope: 'cluster',
     time: SAMPLE_TIME,
     since: before(STEP * (STEPS - 1) + 120),
     remark: null,
@@ -78,7 +77,6 @@ export function samplePeers(): DeniedPeers {
     nodes: ['cp-01', 'worker-02'],
   });
   return {
-    scope: 'cluster',
     time: SAMPLE_TIME,
     asked: ASKED,
     peers: [
@@ -95,7 +93,6 @@ export function sampleAudit(): Audit {
   const rule = { apiGroup: 'nodewall.io', policy: 'storage-replication', direction: 'ingress' } as const;
   const peer = { policy: rule.policy, direction: 'ingress', protocol: 'tcp' } as const;
   return {
-    scope: 'cluster',
     time: SAMPLE_TIME,
     asked: ASKED,
     rules: [
@@ -143,7 +140,6 @@ export function sampleAudit(): Audit {
 export function sampleLint(): Lint {
   const nodes = ['cp-01', 'cp-02', 'cp-03'];
   return {
-    scope: 'cluster',
     time: SAMPLE_TIME,
     findings: [
       {
@@ -186,7 +182,6 @@ export function sampleLint(): Lint {
 
 export function samplePreview(): Preview {
   return {
-    scope: 'cluster',
     time: SAMPLE_TIME,
     problems: [
       {

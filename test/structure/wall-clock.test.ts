@@ -39,7 +39,6 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/check.ts': 'expiry: of the Lease and of certificates; clocks of nodes',
   'cli/egress-node-status.ts': 'a time that is shown: of a reading',
   'cli/egress-who.ts': 'the option --at',
-  'cli/machine-documents.ts': 'times that are shown: of documents; the steps of a day',
   'cli/node-flows.ts': 'the filter --since of flows',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
@@ -48,9 +47,9 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/rules.ts': 'the option --unused',
   'cli/seen-lint.ts': 'the option --window',
   'cli/status.ts': 'how long a node has not reported',
-  'controller/console/cluster-documents.ts': 'a time that is shown: of a document',
   'controller/console/cluster-overview.ts':
     'times that are shown; which nodes are silent, by those of reports',
+  'controller/console/documents.ts': 'a time that is shown: of a document',
   'controller/console/surveys.ts': 'a time that is shown: of a document',
   'controller/heartbeat/heartbeat-child.ts':
     'expiry: of tokens; a time that is shown: of a renewal of the Lease',
