@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { API_SERVICE } from '../agent/receive/api-server.ts';
@@ -19,7 +19,10 @@ describe('the objects that nodewall uninstall deletes', () => {
   const all = [...WEBHOOKS, ...WORKLOADS, ...REST, ...DEFINITIONS];
   const [kustomization] = parseAllDocuments(readFileSync(join(BASE, 'kustomization.yaml'), 'utf8'));
   const { resources } = (kustomization ?? assert.fail()).toJS() as { readonly resources: readonly string[] };
-  const installed = resources.flatMap((file) =>
+  const files = resources.flatMap((path) =>
+    path.endsWith('.yaml') ? [path] : globSync(`${path}/*.yaml`, { cwd: BASE }),
+  );
+  const installed = files.flatMap((file) =>
     parseAllDocuments(readFileSync(join(BASE, file), 'utf8')).map((one) => one.toJS() as Manifest),
   );
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { parseConfig } from '../../apis/config-file.ts';
 import { API_SERVICE_TARGET } from '../../controller/kubeapi/apiservice/decision.ts';
@@ -78,18 +78,20 @@ function isWithin(
 }
 
 describe('deploy', () => {
-  const files = globSync(`${BASE}/*.yaml`, { cwd: ROOT }).filter(
+  const own = globSync(`${BASE}/*.yaml`, { cwd: ROOT }).filter(
     (path) => !/kustomization|agent-config/.test(path),
   );
-  const base = files.flatMap(readManifests);
+  const crds = globSync('deploy/crds/*.yaml', { cwd: ROOT });
+  const base = [...own, ...crds].flatMap(readManifests);
   const workloads = base.filter(({ spec }) => spec?.template !== undefined);
   const podOf = ({ spec }: Manifest): PodSpec => spec?.template?.spec ?? assert.fail();
 
   it('has every file of the base in its kustomization', () => {
-    const { resources } = readManifests(`${BASE}/kustomization.yaml`)[0] as unknown as {
-      resources: string[];
-    };
-    assert.deepEqual([...resources].sort(), files.map((path) => path.slice(BASE.length + 1)).sort());
+    const resourcesOf = (path: string): string[] =>
+      (readManifests(path)[0] as unknown as { readonly resources: string[] }).resources.toSorted();
+    const names = (paths: readonly string[]): string[] => paths.map((path) => basename(path)).sort();
+    assert.deepEqual(resourcesOf(`${BASE}/kustomization.yaml`), ['../../crds', ...names(own)]);
+    assert.deepEqual(resourcesOf('deploy/crds/Kustomization'), names(crds));
   });
 
   it('configures agents with valid settings', () => {

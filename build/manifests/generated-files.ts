@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { stringify } from 'yaml';
 import { customResourceDefinitions } from '../../apis/schema/crd.ts';
 import { METRICS_PAGE, metricsPage } from './metrics-page.ts';
@@ -20,25 +19,9 @@ export function crdFiles(): Map<URL, string> {
 }
 
 /**
- * All that `npm run generate` writes: the CustomResourceDefinitions, kustomize's copies of what is
- * applied without it too, the tables of docs/metrics.md, and the alerts with their runbooks.
+ * All that `npm run generate` writes: the CustomResourceDefinitions, the tables of docs/metrics.md,
+ * the dashboards, and the alerts with their runbooks.
  */
 export function generatedFiles(): Map<URL, string> {
-  const crds = crdFiles();
-  const rbac = readFileSync(new URL('rbac.yaml', deploy), 'utf8');
-  const gate = readFileSync(new URL('gate/on.yaml', deploy), 'utf8');
-  return new Map([
-    ...crds,
-    [
-      new URL('kustomize/components/enforce/config.yaml', deploy),
-      `# A copy of deploy/gate/on.yaml by \`npm run generate\`; edit there.\n${gate}`,
-    ],
-    [METRICS_PAGE, metricsPage()],
-    ...monitoringFiles(),
-    [new URL('kustomize/base/crds.yaml', deploy), [...crds.values()].join('---\n')],
-    [
-      new URL('kustomize/base/rbac.yaml', deploy),
-      `# A copy of deploy/rbac.yaml by \`npm run generate\`; edit there.\n${rbac}`,
-    ],
-  ]);
+  return new Map([...crdFiles(), [METRICS_PAGE, metricsPage()], ...monitoringFiles()]);
 }

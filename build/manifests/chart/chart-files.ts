@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { type Document, parseDocument, stringify } from 'yaml';
+import { customResourceDefinitions } from '../../../apis/schema/crd.ts';
+import { dashboardManifests } from '../monitoring/rules.ts';
 import { chartValues, type Initial } from './chart-values.ts';
 import { type Patch, type PatchTarget, readKustomization, readText } from './kustomization.ts';
 import { TemplateDocument } from './template-document.ts';
@@ -35,8 +37,13 @@ export function chartFiles(): Map<URL, string> {
   const templates = new Map(
     [...files].map(([name, documents]) => [name, documents.map((each) => new TemplateDocument(each))]),
   );
+  templates.set('crds.yaml', customResourceDefinitions().map(templateOf));
   const initial = initialValues(images, files);
   for (const [folder, condition] of Object.entries(CONDITIONS)) addFolder(templates, folder, condition);
+  // kustomize makes them of the files themselves.
+  const dashboards = dashboardManifests().map(templateOf);
+  for (const each of dashboards) each.only(CONDITIONS['components/dashboards'] ?? assert.fail());
+  templates.set('dashboards.yaml', dashboards);
   addValues(find(templates, { kind: 'Deployment', name: 'nodewall-controller' }), 'controller');
   addValues(find(templates, { kind: 'DaemonSet', name: 'nodewall-agent' }), 'agent');
   addMonitoringValues(templates);
@@ -65,6 +72,13 @@ export function chartFiles(): Map<URL, string> {
 }
 
 type Templates = Map<string, TemplateDocument[]>;
+
+function templateOf(manifest: object): TemplateDocument {
+  // Equal parts would become anchors.
+  return new TemplateDocument(
+    parseDocument(stringify(manifest, { aliasDuplicateObjects: false, lineWidth: 0 })),
+  );
+}
 
 /** Adds an overlay's or a component's own objects and patches. */
 function addFolder(templates: Templates, folder: string, condition: string): void {

@@ -53,7 +53,7 @@ export function annotationsOf(alert: Alert): Readonly<Record<string, string>> {
 
 /**
  * The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert;
- * the dashboards as files, and as manifests for Grafana's sidecar.
+ * the dashboards as files.
  */
 export function monitoringFiles(): Map<URL, string> {
   const manifest = {
@@ -62,26 +62,26 @@ export function monitoringFiles(): Map<URL, string> {
     metadata: metadata('nodewall'),
     spec: ruleGroups(),
   };
-  const dashboards = DASHBOARDS.map((one) => ({
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: metadata(`nodewall-dashboard-${one.name}`, DASHBOARD_LABELS),
-    data: { [`nodewall-${one.name}.json`]: dashboardText(one) },
-  }));
   const yaml = (value: object): string => MADE + stringify(value, { lineWidth: 0 });
   return new Map([
     [new URL('deploy/monitoring/rules.yaml', ROOT), yaml(ruleGroups())],
     [new URL('deploy/kustomize/components/monitoring/prometheus-rule.yaml', ROOT), yaml(manifest)],
-    [
-      new URL('deploy/kustomize/components/dashboards/dashboards.yaml', ROOT),
-      MADE + dashboards.map((one) => stringify(one, { lineWidth: 0 })).join('---\n'),
-    ],
     [new URL('docs/runbooks.md', ROOT), runbooks()],
     ...DASHBOARDS.map((one): [URL, string] => [
       new URL(`deploy/monitoring/dashboards/${one.name}.json`, ROOT),
       dashboardText(one),
     ]),
   ]);
+}
+
+/** Manifests for Grafana's sidecar, as deploy/monitoring/dashboards makes them by kustomize. */
+export function dashboardManifests(): object[] {
+  return DASHBOARDS.map((one) => ({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: metadata(`nodewall-dashboard-${one.name}`, DASHBOARD_LABELS),
+    data: { [`nodewall-${one.name}.json`]: dashboardText(one) },
+  }));
 }
 
 function metadata(name: string, labels: Readonly<Record<string, string>> = {}): object {
