@@ -3,6 +3,7 @@ import type { Audit, AuditPeer, AuditRule } from '../../apis/console-documents.t
 import { getDocument } from '../data/api.ts';
 import { toHash } from '../data/route.ts';
 import { askedText } from '../view/asked-text.ts';
+import { dataTable } from '../view/data-table.ts';
 import { explainLink } from '../view/explain-link.ts';
 import { Loaded } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
@@ -83,69 +84,44 @@ function nodeQuery(parameters: URLSearchParams): string {
 }
 
 function ruleTable(rules: readonly AuditRule[]): TemplateResult {
-  return html`<div class="scroll">
-    <table aria-labelledby="rules">
-      <thead>
-        <tr>
-          <th scope="col">Policy/rule</th>
-          <th scope="col">Would</th>
-          <th scope="col">Direction</th>
-          <th scope="col" class="number">Packets</th>
-          <th scope="col">Last hit</th>
-          <th scope="col">Nodes</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rules.map(
-          ({ policy, rule, action, direction, packets, lastHit, nodes }) =>
-            html`<tr>
-              <th scope="row" class="name">${policy}/${rule}</th>
-              <td>${verdictText(action)}</td>
-              <td class="short">${direction}</td>
-              <td class="number">${numberText(packets)}</td>
-              <td class="short">
-                ${lastHit === null ? html`<span class="muted">never</span>` : timeText(lastHit)}
-              </td>
-              <td>${namesText(nodes)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return dataTable({
+    name: { id: 'rules' },
+    rows: rules,
+    columns: [
+      { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
+      { title: 'Would', cell: ({ action }) => verdictText(action) },
+      { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+      { title: 'Packets', style: 'number', cell: ({ packets }) => numberText(packets) },
+      {
+        title: 'Last hit',
+        style: 'short',
+        cell: ({ lastHit }) =>
+          lastHit === null ? html`<span class="muted">never</span>` : timeText(lastHit),
+      },
+      { title: 'Nodes', cell: ({ nodes }) => namesText(nodes) },
+    ],
+  });
 }
 
 function peerTable(peers: readonly AuditPeer[]): TemplateResult {
-  return html`<div class="scroll">
-    <table aria-labelledby="audited">
-      <thead>
-        <tr>
-          <th scope="col">Peer</th>
-          <th scope="col">Service</th>
-          <th scope="col">Would</th>
-          <th scope="col">Policy/rule</th>
-          <th scope="col">Direction</th>
-          <th scope="col" class="number">Records</th>
-          <th scope="col">Last seen</th>
-          <th scope="col">Nodes</th>
-          <th scope="col"><span class="hidden">Explain</span></th>
-        </tr>
-      </thead>
-      <tbody>
-        ${peers.map(
-          (peer) =>
-            html`<tr>
-              <th scope="row" class="name">${peer.peer}</th>
-              <td class="short">${serviceText(peer)}</td>
-              <td>${verdictText(peer.verdict)}</td>
-              <td class="name">${peer.policy}/${peer.rule}</td>
-              <td class="short">${peer.direction}</td>
-              <td class="number">${numberText(peer.records)}</td>
-              <td class="short">${timeText(peer.lastSeen)}</td>
-              <td>${namesText(peer.nodes)}</td>
-              <td class="short">${explainLink(peer, peer.nodes[0])}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return dataTable({
+    name: { id: 'audited' },
+    rows: peers,
+    columns: [
+      { title: 'Peer', style: 'name', cell: ({ peer }) => peer },
+      { title: 'Service', style: 'short', cell: serviceText },
+      { title: 'Would', cell: ({ verdict }) => verdictText(verdict) },
+      { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
+      { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+      { title: 'Records', style: 'number', cell: ({ records }) => numberText(records) },
+      { title: 'Last seen', style: 'short', cell: ({ lastSeen }) => timeText(lastSeen) },
+      { title: 'Nodes', cell: ({ nodes }) => namesText(nodes) },
+      {
+        title: 'Explain',
+        isTitleHidden: true,
+        style: 'short',
+        cell: (peer) => explainLink(peer, peer.nodes[0]),
+      },
+    ],
+  });
 }

@@ -2,6 +2,7 @@ import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { DeniedPeers, DropCount, DropRule, Drops } from '../../apis/console-documents.ts';
 import { getDocument } from '../data/api.ts';
 import { askedText } from '../view/asked-text.ts';
+import { type Column, dataTable } from '../view/data-table.ts';
 import { explainLink } from '../view/explain-link.ts';
 import { Loaded } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
@@ -125,41 +126,7 @@ export class DropsPage extends LitElement {
       </p>
       ${askedText(asked)}
       ${
-        peers.length === 0
-          ? html`<p class="muted">These nodes know of no denied peer.</p>`
-          : html`<div class="scroll">
-            <table aria-labelledby="peers">
-              <thead>
-                <tr>
-                  <th scope="col">Peer</th>
-                  <th scope="col">Direction</th>
-                  <th scope="col">Service</th>
-                  <th scope="col">Verdict</th>
-                  <th scope="col">Rule now</th>
-                  <th scope="col" class="number">Connections</th>
-                  <th scope="col">Last seen</th>
-                  <th scope="col">Nodes</th>
-                  <th scope="col"><span class="hidden">Explain</span></th>
-                </tr>
-              </thead>
-              <tbody>
-                ${peers.map(
-                  (peer) =>
-                    html`<tr>
-                      <th scope="row" class="name">${peer.peer}</th>
-                      <td class="short">${peer.direction}</td>
-                      <td class="short">${serviceText(peer)}</td>
-                      <td>${verdictText(peer.verdict)}</td>
-                      <td class="name">${ruleNow(peer)}</td>
-                      <td class="number">${numberText(peer.connections)}</td>
-                      <td class="short">${timeText(peer.lastSeen)}</td>
-                      <td>${namesText(peer.nodes)}</td>
-                      <td class="short">${explainLink(peer, peer.nodes[0])}</td>
-                    </tr>`,
-                )}
-              </tbody>
-            </table>
-          </div>`
+        peers.length === 0 ? html`<p class="muted">These nodes know of no denied peer.</p>` : peerTable(peers)
       }
       ${isCut ? html`<p class="muted">There are more; these have the most connections.</p>` : nothing}
     `;
@@ -186,60 +153,56 @@ function dayChart({ total, step, lastStep }: Drops, count: number): TemplateResu
   });
 }
 
+function peerTable(peers: DeniedPeers['peers']): TemplateResult {
+  return dataTable({
+    name: { id: 'peers' },
+    rows: peers,
+    columns: [
+      { title: 'Peer', style: 'name', cell: ({ peer }) => peer },
+      { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+      { title: 'Service', style: 'short', cell: serviceText },
+      { title: 'Verdict', cell: ({ verdict }) => verdictText(verdict) },
+      { title: 'Rule now', style: 'name', cell: ruleNow },
+      { title: 'Connections', style: 'number', cell: ({ connections }) => numberText(connections) },
+      { title: 'Last seen', style: 'short', cell: ({ lastSeen }) => timeText(lastSeen) },
+      { title: 'Nodes', cell: ({ nodes }) => namesText(nodes) },
+      {
+        title: 'Explain',
+        isTitleHidden: true,
+        style: 'short',
+        cell: (peer) => explainLink(peer, peer.nodes[0]),
+      },
+    ],
+  });
+}
+
 function ruleTable(rules: readonly (DropCount & DropRule)[], count: number): TemplateResult {
-  return html`<div class="scroll">
-    <table aria-labelledby="rules">
-      <thead>
-        <tr>
-          <th scope="col">Policy/rule</th>
-          <th scope="col">Action</th>
-          <th scope="col">Direction</th>
-          <th scope="col" class="number">Packets/s</th>
-          <th scope="col" class="number">Packets</th>
-          <th scope="col">Over a day</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rules.map(
-          (rule) =>
-            html`<tr>
-              <th scope="row" class="name">${rule.policy}/${rule.rule}</th>
-              <td>${verdictText(rule.action)}</td>
-              <td class="short">${rule.direction}</td>
-              <td class="number">${rateText(rule.packetsPerSecond)}</td>
-              <td class="number">${numberText(rule.packets)}</td>
-              <td>${sparkline(rule.series, count)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return dataTable({
+    name: { id: 'rules' },
+    rows: rules,
+    columns: [
+      { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
+      { title: 'Action', cell: ({ action }) => verdictText(action) },
+      { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+      ...countColumns(count),
+    ],
+  });
 }
 
 function nodeTable(nodes: Drops['nodes'], count: number): TemplateResult {
-  return html`<div class="scroll">
-    <table aria-labelledby="nodes">
-      <thead>
-        <tr>
-          <th scope="col">Node</th>
-          <th scope="col" class="number">Packets/s</th>
-          <th scope="col" class="number">Packets</th>
-          <th scope="col">Over a day</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${nodes.map(
-          ({ node, packetsPerSecond, packets, series }) =>
-            html`<tr>
-              <th scope="row" class="name">${node}</th>
-              <td class="number">${rateText(packetsPerSecond)}</td>
-              <td class="number">${numberText(packets)}</td>
-              <td>${sparkline(series, count)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return dataTable({
+    name: { id: 'nodes' },
+    rows: nodes,
+    columns: [{ title: 'Node', style: 'name', cell: ({ node }) => node }, ...countColumns(count)],
+  });
+}
+
+function countColumns(count: number): readonly Column<DropCount>[] {
+  return [
+    { title: 'Packets/s', style: 'number', cell: (row) => rateText(row.packetsPerSecond) },
+    { title: 'Packets', style: 'number', cell: ({ packets }) => numberText(packets) },
+    { title: 'Over a day', cell: ({ series }) => sparkline(series, count) },
+  ];
 }
 
 function leftOut(count: number, noun: string): TemplateResult | typeof nothing {

@@ -6,6 +6,7 @@ import { type ApiError, getDocument } from '../data/api.ts';
 import { FLOW_FIELDS, type FlowField, type FlowValues, toFlow, toFlowValues } from '../data/flow-form.ts';
 import { toHash } from '../data/route.ts';
 import '../view/copy-line.ts';
+import { dataTable } from '../view/data-table.ts';
 import { failureBlock } from '../view/failure.ts';
 import { verdictText } from '../view/marks.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
@@ -243,33 +244,20 @@ function choice(label: string, name: FlowField, value: string, choices: readonly
 }
 
 function consideredTable(considered: readonly Considered[], direction: string): TemplateResult {
-  return html`<div class="scroll">
-    <table aria-label="Rules that were tested, in order">
-      <thead>
-        <tr>
-          <th scope="col" class="number">#</th>
-          <th scope="col">Tier</th>
-          <th scope="col">Policy/rule</th>
-          <th scope="col">Index</th>
-          <th scope="col">Action</th>
-          <th scope="col">Outcome</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${considered.map(
-          (rule, i) =>
-            html`<tr class=${rule.outcome === 'decided' ? 'decided' : ''}>
-              <td class="number">${i + 1}</td>
-              <td class="short">${rule.tier}</td>
-              <th scope="row" class="name">${rule.policy}/${rule.rule}</th>
-              <td class="short">${direction}[${rule.ruleIndex}]</td>
-              <td>${verdictText(rule.action)}</td>
-              <td>${outcomeText(rule)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return dataTable({
+    name: 'Rules that were tested, in order',
+    rows: considered,
+    header: 2,
+    rowStyle: ({ outcome }) => (outcome === 'decided' ? 'decided' : ''),
+    columns: [
+      { title: '#', style: 'number', cell: (_, i) => i + 1 },
+      { title: 'Tier', style: 'short', cell: ({ tier }) => tier },
+      { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
+      { title: 'Index', style: 'short', cell: ({ ruleIndex }) => `${direction}[${ruleIndex}]` },
+      { title: 'Action', cell: ({ action }) => verdictText(action) },
+      { title: 'Outcome', cell: outcomeText },
+    ],
+  });
 }
 
 /** A word of a POSIX shell. */

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import type { PreviewImpact } from '../../apis/console-documents.ts';
 import { askedText } from '../view/asked-text.ts';
+import { dataTable } from '../view/data-table.ts';
 import { countText, namesText, numberText, serviceText, timeText } from '../view/texts.ts';
 
 /** Flows of the last days that a change would deny. */
@@ -15,37 +16,29 @@ export function impactTable(impact: PreviewImpact): TemplateResult {
     ${
       newlyDenied.length === 0
         ? html`<p>None of the flows that these nodes know would be denied.</p>`
-        : html`<div class="scroll">
-          <table aria-labelledby="impact">
-            <thead>
-              <tr>
-                <th scope="col">Newly denied peer</th>
-                <th scope="col">Direction</th>
-                <th scope="col">Service</th>
-                <th scope="col" class="number">Connections</th>
-                <th scope="col" class="number">Live</th>
-                <th scope="col">Last seen</th>
-                <th scope="col">By rule</th>
-                <th scope="col">Nodes</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${newlyDenied.map(
-                (kind) =>
-                  html`<tr class="denied">
-                    <th scope="row" class="name">${kind.peer}</th>
-                    <td class="short">${kind.direction}</td>
-                    <td class="short">${serviceText(kind)}</td>
-                    <td class="number">${numberText(kind.connections)}</td>
-                    <td class="number">${kind.live === null ? '–' : numberText(kind.live)}</td>
-                    <td class="short">${timeText(kind.lastSeen)}</td>
-                    <td class="name">${kind.rule === null ? 'no rule' : `${kind.rule.policy}/${kind.rule.rule}`}</td>
-                    <td>${namesText(kind.nodes)}</td>
-                  </tr>`,
-              )}
-            </tbody>
-          </table>
-        </div>`
+        : dataTable({
+            name: { id: 'impact' },
+            rows: newlyDenied,
+            rowStyle: () => 'denied',
+            columns: [
+              { title: 'Newly denied peer', style: 'name', cell: ({ peer }) => peer },
+              { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+              { title: 'Service', style: 'short', cell: serviceText },
+              { title: 'Connections', style: 'number', cell: ({ connections }) => numberText(connections) },
+              {
+                title: 'Live',
+                style: 'number',
+                cell: ({ live }) => (live === null ? '–' : numberText(live)),
+              },
+              { title: 'Last seen', style: 'short', cell: ({ lastSeen }) => timeText(lastSeen) },
+              {
+                title: 'By rule',
+                style: 'name',
+                cell: ({ rule }) => (rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`),
+              },
+              { title: 'Nodes', cell: ({ nodes }) => namesText(nodes) },
+            ],
+          })
     }
     ${isCut ? html`<p class="muted">There are more than these ${countText(newlyDenied.length, 'kind')}.</p>` : nothing}
   `;

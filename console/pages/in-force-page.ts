@@ -1,6 +1,7 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Overview, StatusProblem } from '../../apis/console.ts';
 import { toHash } from '../data/route.ts';
+import { dataTable } from '../view/data-table.ts';
 import { markOf, markText, NODE_MARKS, POLICY_MARKS } from '../view/marks.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
 import { countText, numberText } from '../view/texts.ts';
@@ -93,26 +94,15 @@ export class InForcePage extends LitElement {
     return html`
       <section class="problems" aria-labelledby="problems">
         <h2 id="problems">${countText(problems.length, 'problem')}</h2>
-        <div class="scroll">
-          <table aria-labelledby="problems">
-            <thead>
-              <tr>
-                <th scope="col">Object</th>
-                <th scope="col">Phase</th>
-                <th scope="col">Why</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${shown.map(
-                ({ object, phase, message }) => html`<tr>
-                  <th scope="row" class="name">${object}</th>
-                  <td class="short bad">${phase}</td>
-                  <td>${message}</td>
-                </tr>`,
-              )}
-            </tbody>
-          </table>
-        </div>
+        ${dataTable({
+          name: { id: 'problems' },
+          rows: shown,
+          columns: [
+            { title: 'Object', style: 'name', cell: ({ object }) => object },
+            { title: 'Phase', style: 'short bad', cell: ({ phase }) => phase },
+            { title: 'Why', cell: ({ message }) => message },
+          ],
+        })}
         ${
           left > 0 || this.showsAll
             ? html`<p>

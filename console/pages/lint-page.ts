@@ -2,6 +2,7 @@ import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Lint, LintFinding } from '../../apis/console-documents.ts';
 import type { FindingKind } from '../../apis/lint/finding.ts';
 import { getDocument } from '../data/api.ts';
+import { dataTable } from '../view/data-table.ts';
 import { flowLink } from '../view/explain-link.ts';
 import { Loaded } from '../view/loaded.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
@@ -61,37 +62,25 @@ function findingTable(kind: FindingKind, findings: readonly LintFinding[]): Temp
     <section aria-labelledby=${kind}>
       <h2 id=${kind}>${kind} <span class="muted">${numberText(findings.length)}</span></h2>
       <p class="muted">${MEANINGS[kind]}</p>
-      <div class="scroll">
-        <table aria-labelledby=${kind}>
-          <thead>
-            <tr>
-              <th scope="col">Policy/rule</th>
-              <th scope="col">Direction</th>
-              <th scope="col">Finding</th>
-              <th scope="col">Nodes</th>
-              <th scope="col"><span class="hidden">Explain</span></th>
-            </tr>
-          </thead>
-          <tbody>
-            ${findings.map(
-              ({ policy, rule, direction, text, nodes, nodeCount, flow }) =>
-                html`<tr>
-                  <th scope="row" class="name">${policy}/${rule}</th>
-                  <td class="short">${direction}</td>
-                  <td>${text}</td>
-                  <td>${namesText(nodes, nodeCount)}</td>
-                  <td class="short">
-                    ${
-                      flow === null || nodes[0] === undefined
-                        ? nothing
-                        : flowLink(flow, nodes[0], `a flow of ${policy}/${rule}`)
-                    }
-                  </td>
-                </tr>`,
-            )}
-          </tbody>
-        </table>
-      </div>
+      ${dataTable({
+        name: { id: kind },
+        rows: findings,
+        columns: [
+          { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
+          { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+          { title: 'Finding', cell: ({ text }) => text },
+          { title: 'Nodes', cell: ({ nodes, nodeCount }) => namesText(nodes, nodeCount) },
+          {
+            title: 'Explain',
+            isTitleHidden: true,
+            style: 'short',
+            cell: ({ policy, rule, nodes: [node], flow }) =>
+              flow === null || node === undefined
+                ? nothing
+                : flowLink(flow, node, `a flow of ${policy}/${rule}`),
+          },
+        ],
+      })}
     </section>
   `;
 }

@@ -1,7 +1,8 @@
 import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
-import type { Overview } from '../../apis/console.ts';
+import type { Overview, OverviewNode } from '../../apis/console.ts';
 import { type NodeRow, nodeRows } from '../data/matrix.ts';
 import { toHash } from '../data/route.ts';
+import { type Column, dataTable } from '../view/data-table.ts';
 import { CELL_MARKS, markOf, markText, NODE_MARKS } from '../view/marks.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
 import { ageText, countText, numberText, timeText } from '../view/texts.ts';
@@ -65,23 +66,7 @@ export class NodeList extends LitElement {
       return html`<p class="muted" role="status">None of ${countText(nodes.length, 'node')} fits.</p>`;
     const left = fitting.length - this.most;
     return html`
-      <div class="scroll">
-        <table aria-label="Nodes">
-          <thead>
-            <tr>
-              <th scope="col">Node</th>
-              <th scope="col">Phase</th>
-              <th scope="col">Policies in force</th>
-              <th scope="col">Exceptions</th>
-              <th scope="col">Reported</th>
-              <th scope="col">Agent</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${fitting.slice(0, this.most).map((row) => this.#row(row))}
-          </tbody>
-        </table>
-      </div>
+      ${dataTable({ name: 'Nodes', rows: fitting.slice(0, this.most), columns: this.#columns })}
       ${
         left > 0
           ? html`<p><button @click=${this.#more}>Show ${numberText(Math.min(left, PAGE))} of ${countText(left, 'more node')}</button></p>`
@@ -94,27 +79,41 @@ export class NodeList extends LitElement {
     this.most += PAGE;
   };
 
-  #row({ index, desired, inForce, exceptions }: NodeRow): TemplateResult {
-    const node = this.overview.nodes[index];
-    if (node === undefined) return html``;
-    const { name, phase, reported, version, dataplane, message } = node;
-    const agent = [version, dataplane].filter((part) => part !== null).join(', ');
-    return html`<tr>
-      <th scope="row" class="name">${name}</th>
-      <td>${markText(markOf(NODE_MARKS, phase))}</td>
-      <td class="short">${numberText(inForce)} of ${numberText(desired)}</td>
-      <td>
-        ${message === '' ? nothing : html`<span>${message}</span>`} ${this.#exceptions(exceptions)}
-      </td>
-      <td class="short">
-        ${
-          reported === null
-            ? 'never'
-            : html`<time datetime=${reported} title=${timeText(reported)}>${ageText(reported, this.now)}</time>`
-        }
-      </td>
-      <td class="short">${agent === '' ? html`<span class="muted">not known</span>` : agent}</td>
-    </tr>`;
+  readonly #columns: readonly Column<NodeRow>[] = [
+    { title: 'Node', style: 'name', cell: ({ index }) => this.#node(index)?.name },
+    {
+      title: 'Phase',
+      cell: ({ index }) => markText(markOf(NODE_MARKS, this.#node(index)?.phase ?? 'Unknown')),
+    },
+    {
+      title: 'Policies in force',
+      style: 'short',
+      cell: ({ desired, inForce }) => `${numberText(inForce)} of ${numberText(desired)}`,
+    },
+    {
+      title: 'Exceptions',
+      cell: ({ index, exceptions }) => html`${this.#message(index)} ${this.#exceptions(exceptions)}`,
+    },
+    {
+      title: 'Reported',
+      style: 'short',
+      cell: ({ index }) => this.#reported(this.#node(index)?.reported ?? null),
+    },
+    { title: 'Agent', style: 'short', cell: ({ index }) => agentText(this.#node(index)) },
+  ];
+
+  #node(index: number): OverviewNode | undefined {
+    return this.overview.nodes[index];
+  }
+
+  #message(index: number): TemplateResult | typeof nothing {
+    const { message = '' } = this.#node(index) ?? {};
+    return message === '' ? nothing : html`<span>${message}</span>`;
+  }
+
+  #reported(time: string | null): TemplateResult | string {
+    if (time === null) return 'never';
+    return html`<time datetime=${time} title=${timeText(time)}>${ageText(time, this.now)}</time>`;
   }
 
   #exceptions(exceptions: NodeRow['exceptions']): TemplateResult | typeof nothing {
@@ -133,3 +132,8 @@ export class NodeList extends LitElement {
   }
 }
 customElements.define('node-list', NodeList);
+
+function agentText(node: OverviewNode | undefined): TemplateResult | string {
+  const agent = [node?.version, node?.dataplane].filter((part) => part != null).join(', ');
+  return agent === '' ? html`<span class="muted">not known</span>` : agent;
+}

@@ -2,6 +2,7 @@ import { css, html, LitElement, nothing, type PropertyValues, type TemplateResul
 import { type Overview, type OverviewPolicy, type PolicyException, policyKey } from '../../apis/console.ts';
 import { indexesOf, isUnusual, type StateCounts, sizeOf, stateCounts } from '../data/matrix.ts';
 import { toHash } from '../data/route.ts';
+import { type Column, dataTable } from '../view/data-table.ts';
 import { CELL_MARKS, markOf, markText, POLICY_MARKS } from '../view/marks.ts';
 import { styleOf } from '../view/style-of.ts';
 import { BASE, TABLES } from '../view/styles.ts';
@@ -9,7 +10,6 @@ import { ageText, countText, namesText, numberText, timeText } from '../view/tex
 
 /** Nodes that are named of each exception; By node has all. */
 const MOST_NAMED = 12;
-const COLUMNS = 8;
 
 /** A row for each policy; a row opens, and names the nodes that are exceptions. */
 export class PolicyList extends LitElement {
@@ -108,66 +108,68 @@ export class PolicyList extends LitElement {
       return html`<p class="muted" role="status">
         None of ${countText(policies.length, 'policy', 'policies')} fits.
       </p>`;
-    return html`
-      <div class="scroll">
-        <table aria-label="Policies">
-          <thead>
-            <tr>
-              <th scope="col">Policy</th>
-              <th scope="col">Tier</th>
-              <th scope="col">Phase</th>
-              <th scope="col">In force on</th>
-              <th scope="col">Version</th>
-              <th scope="col">Since</th>
-              <th scope="col">Changed</th>
-              <th scope="col">Exceptions</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${shown.map((policy) => this.#row(policy))}
-          </tbody>
-        </table>
-      </div>
-    `;
+    return dataTable({
+      name: 'Policies',
+      rows: shown,
+      columns: this.#columns,
+      below: (policy) => (this.open.has(policyKey(policy)) ? this.#detail(policy) : nothing),
+    });
   }
+
+  readonly #columns: readonly Column<OverviewPolicy>[] = [
+    { title: 'Policy', style: 'name', cell: (policy) => this.#name(policy) },
+    {
+      title: 'Tier',
+      style: 'short',
+      cell: ({ tier, priority }) => html`${tier} <span class="muted">${priority}</span>`,
+    },
+    { title: 'Phase', cell: ({ phase }) => markText(markOf(POLICY_MARKS, phase)) },
+    { title: 'In force on', cell: (policy) => coverage(policy, this.#countsOf(policy)) },
+    { title: 'Version', style: 'short', cell: versionText },
+    { title: 'Since', style: 'short', cell: (policy) => this.#since(policy) },
+    { title: 'Changed', style: 'short', cell: (policy) => this.#changed(policy) },
+    { title: 'Exceptions', cell: (policy) => states(this.#countsOf(policy)) },
+  ];
+
+  readonly #exceptionColumns: readonly Column<PolicyException>[] = [
+    { title: 'Nodes', style: 'name', cell: ({ nodes }) => this.#names(nodes) },
+    { title: 'State', cell: ({ state }) => markText(markOf(CELL_MARKS, state)) },
+    {
+      title: 'Since',
+      style: 'short',
+      cell: ({ since }) =>
+        html`<time datetime=${since} title=${timeText(since)}>${ageText(since, this.now)}</time>`,
+    },
+    { title: 'Version there', style: 'short', cell: ({ generation }) => generation ?? '–' },
+    {
+      title: 'Why',
+      cell: ({ rule, reason }) =>
+        html`${rule === null ? nothing : html`rule <code>${rule}</code>: `}${reason}`,
+    },
+  ];
 
   #countsOf(policy: OverviewPolicy): StateCounts {
     return this.#counts.get(policy) ?? new Map();
   }
 
-  #row(policy: OverviewPolicy): TemplateResult {
-    const { apiGroup, name, tier, priority, mode, traffic, phase, changed } = policy;
+  #name(policy: OverviewPolicy): TemplateResult {
+    const { apiGroup, name, mode, traffic } = policy;
     const key = policyKey(policy);
-    const isOpen = this.open.has(key);
     const kinds = [
       ...(mode === 'Audit' ? ['Audit'] : []),
       ...(traffic === 'Host' ? [] : [traffic]),
       ...(apiGroup === 'nodewall.io' ? [] : [apiGroup]),
     ];
-    return html`
-      <tr>
-        <th scope="row" class="name">
-          <button class="toggle" aria-expanded=${isOpen} @click=${() => this.#toggle(key)}>${name}</button>
-          ${kinds.map((kind) => html` <span class="muted">${kind}</span>`)}
-        </th>
-        <td class="short">${tier} <span class="muted">${priority}</span></td>
-        <td>${markText(markOf(POLICY_MARKS, phase))}</td>
-        <td>${coverage(policy, this.#countsOf(policy))}</td>
-        <td class="short">${versionText(policy)}</td>
-        <td class="short">${this.#since(policy)}</td>
-        <td class="short">
-          ${
-            changed === null
-              ? nothing
-              : html`<time datetime=${changed.time} title=${`${timeText(changed.time)}, by ${changed.by}`}
-                >${ageText(changed.time, this.now)}</time
-              >`
-          }
-        </td>
-        <td>${states(this.#countsOf(policy))}</td>
-      </tr>
-      ${isOpen ? this.#detail(policy) : nothing}
-    `;
+    return html`<button class="toggle" aria-expanded=${this.open.has(key)} @click=${() => this.#toggle(key)}>
+        ${name}
+      </button>
+      ${kinds.map((kind) => html` <span class="muted">${kind}</span>`)}`;
+  }
+
+  #changed({ changed }: OverviewPolicy): TemplateResult | typeof nothing {
+    if (changed === null) return nothing;
+    const { time, by } = changed;
+    return html`<time datetime=${time} title=${`${timeText(time)}, by ${by}`}>${ageText(time, this.now)}</time>`;
   }
 
   #toggle(key: string): void {
@@ -188,7 +190,7 @@ export class PolicyList extends LitElement {
   #detail(policy: OverviewPolicy): TemplateResult {
     const { exceptions, message, changed, rollout, name } = policy;
     return html`<tr class="detail">
-      <td colspan=${COLUMNS}>
+      <td colspan=${this.#columns.length}>
         <p>${message}</p>
         ${
           changed === null
@@ -199,39 +201,19 @@ export class PolicyList extends LitElement {
         ${
           exceptions.length === 0
             ? nothing
-            : html`<div class="scroll">
-              <table aria-label=${`Exceptions of ${name}`}>
-                <thead>
-                  <tr>
-                    <th scope="col">Nodes</th>
-                    <th scope="col">State</th>
-                    <th scope="col">Since</th>
-                    <th scope="col">Version there</th>
-                    <th scope="col">Why</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${exceptions.map((exception) => this.#exception(exception))}
-                </tbody>
-              </table>
-            </div>`
+            : dataTable({
+                name: `Exceptions of ${name}`,
+                rows: exceptions,
+                columns: this.#exceptionColumns,
+              })
         }
       </td>
     </tr>`;
   }
 
-  #exception(exception: PolicyException): TemplateResult {
-    const { nodes, state, generation, reason, rule, since } = exception;
-    const names = [...indexesOf(nodes).take(MOST_NAMED)].map(
-      (index) => this.overview.nodes[index]?.name ?? '',
-    );
-    return html`<tr>
-      <th scope="row" class="name">${namesText(names, sizeOf(nodes), MOST_NAMED)}</th>
-      <td>${markText(markOf(CELL_MARKS, state))}</td>
-      <td class="short"><time datetime=${since} title=${timeText(since)}>${ageText(since, this.now)}</time></td>
-      <td class="short">${generation === null ? '–' : generation}</td>
-      <td>${rule === null ? nothing : html`rule <code>${rule}</code>: `}${reason}</td>
-    </tr>`;
+  #names(nodes: PolicyException['nodes']): string {
+    const names = [...indexesOf(nodes).take(MOST_NAMED)].map((i) => this.overview.nodes[i]?.name ?? '');
+    return namesText(names, sizeOf(nodes), MOST_NAMED);
   }
 }
 customElements.define('policy-list', PolicyList);

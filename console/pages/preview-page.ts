@@ -7,6 +7,7 @@ import type {
   PreviewRow,
 } from '../../apis/console-documents.ts';
 import { type ApiError, postDocument } from '../data/api.ts';
+import { dataTable } from '../view/data-table.ts';
 import { failureBlock } from '../view/failure.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
 import { countText, namesText, numberText, timeText } from '../view/texts.ts';
@@ -158,31 +159,21 @@ export class PreviewPage extends LitElement {
 function problemTable(problems: readonly PreviewProblem[]): TemplateResult {
   return html`
     <h2 id="problems">Problems</h2>
-    <div class="scroll">
-      <table aria-labelledby="problems">
-        <thead>
-          <tr>
-            <th scope="col">Severity</th>
-            <th scope="col" class="number">Line</th>
-            <th scope="col">Object</th>
-            <th scope="col">Field</th>
-            <th scope="col">Problem</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${problems.map(
-            ({ severity, line, object, path, message }) =>
-              html`<tr>
-                <th scope="row" class=${severity === 'error' ? 'bad' : 'warn'}>${severity}</th>
-                <td class="number">${line === 0 ? nothing : line}</td>
-                <td class="name">${object}</td>
-                <td class="flows">${path}</td>
-                <td>${message}</td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>
-    </div>
+    ${dataTable({
+      name: { id: 'problems' },
+      rows: problems,
+      columns: [
+        {
+          title: 'Severity',
+          style: ({ severity }) => (severity === 'error' ? 'bad' : 'warn'),
+          cell: ({ severity }) => severity,
+        },
+        { title: 'Line', style: 'number', cell: ({ line }) => (line === 0 ? nothing : line) },
+        { title: 'Object', style: 'name', cell: ({ object }) => object },
+        { title: 'Field', style: 'flows', cell: ({ path }) => path },
+        { title: 'Problem', cell: ({ message }) => message },
+      ],
+    })}
   `;
 }
 
@@ -204,23 +195,27 @@ function groupTable({ nodes, nodeCount, rows }: PreviewGroup, index: number): Te
   const id = `group-${index}`;
   return html`
     <p id=${id}><b>${countText(nodeCount, 'node')}:</b> ${namesText(nodes, nodeCount, 6)}</p>
-    <div class="scroll">
-      <table aria-labelledby=${id}>
-        <thead>
-          <tr>
-            <th scope="col">Change</th>
-            <th scope="col">Direction</th>
-            <th scope="col">Flows</th>
-            <th scope="col">Peers</th>
-            <th scope="col">Before</th>
-            <th scope="col">After</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${rows.map(differenceRow)}
-        </tbody>
-      </table>
-    </div>
+    ${dataTable({
+      name: { id },
+      rows,
+      rowStyle: ({ change }) => change,
+      columns: [
+        {
+          title: 'Change',
+          style: ({ change }) => `short ${CHANGES[change].tone}`,
+          cell: ({ change }) => CHANGES[change].words,
+        },
+        {
+          title: 'Direction',
+          style: 'short',
+          cell: ({ direction, traffic }) => `${direction}${traffic === 'Host' ? '' : ` ${traffic}`}`,
+        },
+        { title: 'Flows', style: 'flows', cell: ({ flows }) => flows },
+        { title: 'Peers', style: 'flows', cell: ({ peers }) => peers },
+        { title: 'Before', cell: ({ before }) => before },
+        { title: 'After', cell: ({ after }) => after },
+      ],
+    })}
   `;
 }
 
@@ -229,23 +224,3 @@ const CHANGES: Readonly<Record<PreviewRow['change'], { readonly words: string; r
   allowed: { words: '+ newly allowed', tone: 'good' },
   other: { words: '≠ other rule', tone: 'quiet' },
 };
-
-function differenceRow({
-  direction,
-  traffic,
-  flows,
-  peers,
-  before,
-  after,
-  change,
-}: PreviewRow): TemplateResult {
-  const { words, tone } = CHANGES[change];
-  return html`<tr class=${change}>
-    <th scope="row" class="short ${tone}">${words}</th>
-    <td class="short">${direction}${traffic === 'Host' ? '' : ` ${traffic}`}</td>
-    <td class="flows">${flows}</td>
-    <td class="flows">${peers}</td>
-    <td>${before}</td>
-    <td>${after}</td>
-  </tr>`;
-}
