@@ -23,6 +23,7 @@ export function addManifestCommands(program: Command, done: Done): void {
   addExplain(program, done);
   addDiff(program, done);
   addLint(program, done);
+  addMigrate(program, done);
   addDump(program, done);
 }
 
@@ -205,6 +206,24 @@ function addLint(program: Command, done: Done): void {
 /** The side that a flag stands for: it may stand before the path, or behind it. */
 function placeOf(flag: string, [path = '']: readonly string[], args: readonly string[]): 'OLD' | 'NEW' {
   return args.indexOf(flag) < args.lastIndexOf(path) ? 'OLD' : 'NEW';
+}
+
+function addMigrate(program: Command, done: Done): void {
+  program
+    .command('migrate')
+    .description(
+      'Print the nodewall.io objects that do what manifests of egressgateway.spidernet.io do; names on standard error what has no equal. Exits with 1 if an object cannot be translated.',
+    )
+    .addOption(manifests(true))
+    .addOption(output('yaml', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall migrate --manifests ./egress > nodewall.yaml && nodewall validate --manifests nodewall.yaml',
+        'kubectl get -o yaml ns,egressgateways.egressgateway.spidernet.io > old.yaml    # with statuses: addresses stay',
+      ),
+    )
+    .action(async (options) => done(await (await import('./migrate.ts')).migrateCommand(options)));
 }
 
 function addDump(program: Command, done: Done): void {

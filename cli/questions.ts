@@ -54,7 +54,7 @@ const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[]
     ],
   ],
   ['Steer:', ['undo', 'rollout', 'egress', 'off', 'on', 'confirm', 'retry', 'flush', 'uninstall']],
-  ['Before a change:', ['validate', 'compile', 'diff', 'lint', 'impact', 'advise', 'dump']],
+  ['Before a change:', ['validate', 'compile', 'diff', 'lint', 'impact', 'advise', 'migrate', 'dump']],
   ['Run:', ['agent', 'controller', 'cleanup', 'boot-unit', 'completion', 'help']],
 ];
 

@@ -21,7 +21,7 @@ const SUITES = {
     'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',
     'build/{manifests,package}/**/*.test.ts',
-    'test/{dns,docs,fake,structure,oracle,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+    'test/{dns,docs,fake,structure,oracle,tracer,cases,invalid,migrate,netns,probe}/**/*.test.ts',
   ],
   abuse: ['test/abuse/**/*.test.ts'],
   properties: ['test/{properties,fuzz,generate}/**/*.test.ts'],

@@ -177,10 +177,18 @@ export interface Reading {
   readonly content: FileContent;
   readonly options: ValidateOptions;
   readonly interned: Interned;
+  /** Gets each object as it is written, in place of the content; absent: objects are validated. */
+  readonly receive?: ReceiveRaw | undefined;
 }
+
+export type ReceiveRaw = (raw: unknown, lineOf: (path: FieldPath) => number) => void;
 
 /** Adds one raw object; `lineOf` is called only if a line is needed. */
 export function addObject(reading: Reading, raw: unknown, lineOf: (path: FieldPath) => number): void {
+  if (reading.receive !== undefined) {
+    reading.receive(raw, lineOf);
+    return;
+  }
   const validated = validateObject(raw, reading.options);
   const { podGroups } = validated;
   if (podGroups === undefined) {

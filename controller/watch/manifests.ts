@@ -95,12 +95,17 @@ export async function readManifests(
   paths: readonly string[],
   options: ValidateOptions,
 ): Promise<{ readonly contents: readonly FileContent[]; readonly list: FileList }> {
-  const found = await listFiles(paths.filter((path) => path !== STANDARD_INPUT));
-  const files = paths.includes(STANDARD_INPUT) ? [...found.files, STANDARD_INPUT] : found.files;
-  const list = { ...found, files };
+  const list = await listManifests(paths);
   const contents = [];
   for (const file of list.files) contents.push(await readManifest(file, options));
   return { contents, list };
+}
+
+/** The files under the paths; `-` is standard input. */
+export async function listManifests(paths: readonly string[]): Promise<FileList> {
+  const found = await listFiles(paths.filter((path) => path !== STANDARD_INPUT));
+  const files = paths.includes(STANDARD_INPUT) ? [...found.files, STANDARD_INPUT] : found.files;
+  return { ...found, files };
 }
 
 export function unreadableProblems({ unreadable }: Pick<FileList, 'unreadable'>): LoadProblem[] {

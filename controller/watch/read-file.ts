@@ -1,5 +1,5 @@
 import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { addBroken, emptyContent, type FileContent, type Reading } from './content.ts';
+import { addBroken, emptyContent, type FileContent, type Reading, type ReceiveRaw } from './content.ts';
 import { type FileBytes, readFileBytes, release } from './file-text.ts';
 import { readJson } from './json-file.ts';
 import { type DocumentCache, readYaml } from './yaml-file.ts';
@@ -24,6 +24,11 @@ export async function readManifest(path: string, options: ValidateOptions): Prom
   return parseManifest(path, await readFileBytes(path), NO_CACHE, options).content;
 }
 
+/** Gives the objects of a file as they are written; never throws. */
+export async function readRaw(path: string, receive: ReceiveRaw): Promise<FileContent> {
+  return parseManifest(path, await readFileBytes(path), NO_CACHE, {}, receive).content;
+}
+
 /**
  * Parses the bytes of a file and releases them, or reports why there are none; by its name, the
  * file is JSON or YAML.
@@ -33,6 +38,7 @@ export function parseManifest(
   read: FileBytes,
   cache: DocumentCache,
   options: ValidateOptions,
+  receive?: ReceiveRaw,
 ): ReadFile {
   const content = emptyContent(path);
   if (!('bytes' in read)) {
@@ -43,7 +49,7 @@ export function parseManifest(
     addBroken(content, { reason: EMPTY, line: 0, severity: 'warning' });
     return { content, cache: NO_CACHE };
   }
-  const reading: Reading = { content, options, interned: new Map() };
+  const reading: Reading = { content, options, interned: new Map(), receive };
   const text = read.bytes.toString('utf8');
   release(read);
   if (!/\.json$/i.test(path)) return { content, cache: readYaml(text, reading, cache) };

@@ -23,14 +23,15 @@ export type DocumentCache = ReadonlyMap<string, FileContent>;
 export function readYaml(text: string, reading: Reading, cache: DocumentCache): DocumentCache {
   const next = new Map<string, FileContent>();
   for (const { text: documentText, line } of splitDocuments(text)) {
-    const part = next.get(documentText) ?? cache.get(documentText) ?? readDocument(documentText, reading);
+    const part =
+      next.get(documentText) ?? cache.get(documentText) ?? readDocument(documentText, reading, line);
     next.set(documentText, part);
     append(reading.content, part, line - 1);
   }
   return next;
 }
 
-function readDocument(text: string, reading: Reading): FileContent {
+function readDocument(text: string, reading: Reading, line: number): FileContent {
   const content = emptyContent(reading.content.file);
   const parsed = parseYaml(text);
   if ('reason' in parsed) {
@@ -40,7 +41,9 @@ function readDocument(text: string, reading: Reading): FileContent {
   // Only comments.
   if (parsed.value === null || parsed.value === undefined) return content;
   for (const { raw, path } of unwrapList(parsed.value)) {
-    const lineOf = (at: FieldPath): number => parsed.lineOf([...path, ...at]);
+    // What is received as it is written has the lines of the file, all else those of the document.
+    const before = reading.receive === undefined ? 0 : line - 1;
+    const lineOf = (at: FieldPath): number => before + parsed.lineOf([...path, ...at]);
     addObject({ ...reading, content }, raw, lineOf);
   }
   return content;

@@ -22,6 +22,7 @@ const COMMANDS = [
   ['log'],
   ['bundle'],
   ['advise'],
+  ['migrate'],
   ['check'],
   ['completion'],
   ['names'],
@@ -60,7 +61,7 @@ describe('nodewall --help', function () {
 
   it('of every command lists --config', async () => {
     for (const command of COMMANDS) {
-      if (['', 'dump', 'egress', 'rollout', 'completion'].includes(command.join(' '))) continue;
+      if (['', 'dump', 'egress', 'migrate', 'rollout', 'completion'].includes(command.join(' '))) continue;
       assert.match((await hosted(...command, '--help')).stdout, /--config <file>/, command.join(' '));
     }
   });
