@@ -44,7 +44,6 @@ export const CONFIG_FIELDS = {
     serviceCIDRs: ['plain'],
     podCIDRs: ['plain'],
     unknownPods: 'plain',
-    read: ['plain'],
     namespaceLimits: { policies: 'plain', networks: 'plain' },
     encryption: 'plain',
     cniResults: 'plain',

@@ -41,7 +41,7 @@ nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 endpointsWithoutPods: [shop/db]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
 guard: {confirm: Manual, timeout: 60}
-egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, encryption: WireGuard, cniResults: /run/cni/results, namespaceLimits: {networks: 50}, read: [egressgateway.spidernet.io]}
+egress: {inside: [10.9.0.0/16], serviceCIDRs: [2001:DB8:1::/112], unknownPods: Pass, encryption: WireGuard, cniResults: /run/cni/results, namespaceLimits: {networks: 50}}
 dataplane: iptables
 iptables: {variant: legacy}
 dispatch: linear
@@ -91,7 +91,6 @@ leaderElection: {leaseDuration: 60}
         inside: ['10.9.0.0/16'],
         serviceCIDRs: ['2001:db8:1::/112'],
         unknownPods: 'Pass',
-        read: ['egressgateway.spidernet.io'],
         podCIDRs: [],
         namespaceLimits: { policies: 100, networks: 50 },
         encryption: 'WireGuard',
@@ -169,7 +168,7 @@ dispatch: fast
   inside: [10.0.0.1]
   serviceCIDRs: 10.96.0.0/12
   unknownPods: Drop
-  read: [nodewall.io, crd.antrea.io, egressgateway.spidernet.iO, cilium.io]
+  read: [egressgateway.spidernet.io]
 featureGates: {EgressGateway: true}
 dataplane: iptables
 `),
@@ -177,10 +176,7 @@ dataplane: iptables
         'c.yaml:2: egress.inside[0]: "10.0.0.1" is not a valid CIDR; for this address alone write 10.0.0.1/32',
         'c.yaml:3: egress.serviceCIDRs: must be a list, not "10.96.0.0/12"; put "- " before each item',
         'c.yaml:4: egress.unknownPods: must be Hold or Pass, not "Drop"',
-        `c.yaml:5: egress.read[0]: "nodewall.io" is nodewall's own group, which is always read; leave it out`,
-        'c.yaml:5: egress.read[1]: "crd.antrea.io" is not read yet: neither Egress nor ExternalIPPool is built; write an EgressGateway and EgressPolicies of nodewall.io/v1alpha1 instead',
-        'c.yaml:5: egress.read[2]: "egressgateway.spidernet.iO" is not read by nodewall; did you mean egressgateway.spidernet.io?',
-        'c.yaml:5: egress.read[3]: "cilium.io" is not read by nodewall; known: egressgateway.spidernet.io',
+        'c.yaml:5: egress.read: is no longer a field: nodewall follows its own egress objects alone; `nodewall migrate` translates those of egressgateway.spidernet.io. Remove it',
         'c.yaml:7: dataplane: iptables has no egress gateways; set dataplane: nftables, or turn feature gate EgressGateway off',
       ],
     );

@@ -14,7 +14,7 @@ import {
 import { canonicalCidr } from './validate/ipblock.ts';
 import { checkLeaderElection } from './validate/leader-election.ts';
 import { checkProbes, type RawProbe, toProbes } from './validate/probes.ts';
-import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
+import { type FieldPath, type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';
 import { checkSettings } from './validate/settings.ts';
@@ -73,12 +73,18 @@ export function parseConfig(text: string, file: string): ParsedConfig {
     return { config: null, problems: [problem('error', parsed.line, '', parsed.reason)] };
   const raw = parsed.value ?? {};
   const found = findings();
-  reportSchema(CONFIG_SCHEMA, raw, found);
+  reportSchema(CONFIG_SCHEMA, raw, found, removedField);
   checkConfig(asFields(raw) ?? {}, found);
   const problems = found.problems
     .map(({ severity, path, message }) => problem(severity, parsed.lineOf(path), formatPath(path), message))
     .sort((a, b) => a.line - b.line);
   return { config: hasError(problems) ? null : toConfig(raw as RawConfig), problems };
+}
+
+/** The message for a field that earlier versions had; null: it is none. */
+function removedField(path: FieldPath): string | null {
+  if (path.join('.') !== 'egress.read') return null;
+  return 'is no longer a field: nodewall follows its own egress objects alone; `nodewall migrate` translates those of egressgateway.spidernet.io. Remove it';
 }
 
 function checkConfig(raw: FieldMap, found: Findings): void {

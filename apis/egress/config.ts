@@ -11,11 +11,6 @@ export interface EgressConfig {
    * goes outside. Pass: it leaves as without nodewall.
    */
   readonly unknownPods: 'Hold' | 'Pass';
-  /**
-   * API groups of other projects whose objects are read besides. Their own programs must not act on
-   * these objects at the same time.
-   */
-  readonly read: readonly string[];
   /** Limits of the EgressPolicies of one namespace. */
   readonly namespaceLimits: NamespaceLimits;
   /**
@@ -40,7 +35,6 @@ export const DEFAULT_EGRESS_CONFIG: EgressConfig = {
   serviceCIDRs: [],
   podCIDRs: [],
   unknownPods: 'Hold',
-  read: ['egressgateway.spidernet.io'],
   namespaceLimits: { policies: 100, networks: 1024 },
   encryption: 'None',
   cniResults: '/var/lib/cni/results',

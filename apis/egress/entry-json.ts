@@ -15,7 +15,6 @@ import {
   type OwnedSlot,
   type TunnelEnd,
 } from './node-egress.ts';
-import { EGRESS_API_GROUPS } from './objects.ts';
 import { formatRange, readRange } from './range-text.ts';
 import { isWireGuardKey } from './wireguard-key.ts';
 
@@ -74,7 +73,8 @@ const object = (properties: Record<string, JsonSchema>, ...optional: string[]): 
 const RANGES = list(object({ range: TEXT, outcome: ID }));
 const TAKES = list(object({ range: TEXT, take: NUMBER }));
 const POLICY = object({
-  apiGroup: oneOf(...EGRESS_API_GROUPS),
+  // Controllers and states before the removal of egressgateway.spidernet.io have that group, too.
+  apiGroup: { type: 'string', pattern: '^[a-z0-9.-]{1,253}$' },
   kind: oneOf('EgressPolicy', 'ClusterEgressPolicy'),
   namespace: TEXT,
   name: ID,

@@ -83,8 +83,8 @@ export interface LeaseGrant {
 }
 
 /** The name of a gateway in leases: unique over the API groups. */
-export function leaseName({ apiGroup, name }: Pick<EgressGateway, 'apiGroup' | 'name'>): string {
-  return apiGroup === 'nodewall.io' ? name : `${apiGroup}/${name}`;
+export function leaseName({ name }: Pick<EgressGateway, 'name'>): string {
+  return name;
 }
 
 /** While a node that owns a slot waits for its grant, it asks so often (milliseconds). */

@@ -5,7 +5,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
-import type { AddressPair, EgressApiGroup, EgressPolicy, EgressProbe } from './objects.ts';
+import type { AddressPair, EgressPolicy, EgressProbe } from './objects.ts';
 
 /** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
 export const EGRESS_DROP_REASONS = [
@@ -137,7 +137,8 @@ export interface DestinationRange {
 }
 
 export interface EgressPolicyName extends Pick<EgressPolicy, 'kind' | 'namespace' | 'name'> {
-  readonly apiGroup: EgressApiGroup;
+  /** 'nodewall.io', or what an older controller has sent. */
+  readonly apiGroup: string;
 }
 
 export interface EgressOutcome {

@@ -1,30 +1,18 @@
 /**
- * Values of stage 1 for egress gateways (docs/egress.md): objects of nodewall.io/v1alpha1 and of
- * egressgateway.spidernet.io, validated and narrowed to one form, in which defaults are filled in.
+ * Values of stage 1 for egress gateways (docs/egress.md): objects of nodewall.io/v1alpha1,
+ * validated and narrowed to one form, in which defaults are filled in.
  */
 import type { LabelSelector } from '../label-selector.ts';
 
-/** The API groups whose egress objects are read. */
-export const EGRESS_API_GROUPS = ['nodewall.io', 'egressgateway.spidernet.io'] as const;
-export type EgressApiGroup = (typeof EGRESS_API_GROUPS)[number];
-
-/**
- * Labels of a Namespace whose value names the gateway of its EgressPolicies that name none; of
- * several labels the first here counts. They hold for policies of every API group; the last two are
- * those of egressgateway.spidernet.io, as its program has it and as proposed in 2023.
- */
-export const NAMESPACE_GATEWAY_LABELS = [
-  'nodewall.io/egress-gateway',
-  'spidernet.io/egressgateway-default',
-  'egressgateway.spidernet.io/default',
-] as const;
+/** Label of a Namespace whose value names the gateway of its EgressPolicies that name none. */
+export const NAMESPACE_GATEWAY_LABEL = 'nodewall.io/egress-gateway';
 
 /** Annotation of a Node that is drained of egress gateways; `false` is as if it were absent. */
 export const DRAIN_ANNOTATION = 'nodewall.io/egress-drain';
 
 export interface EgressGateway {
   readonly kind: 'EgressGateway';
-  readonly apiGroup: EgressApiGroup;
+  readonly apiGroup: 'nodewall.io';
   readonly name: string;
   /** '' if the object has none (manifests). */
   readonly uid: string;
@@ -40,13 +28,6 @@ export interface EgressGatewaySpec {
   readonly nodeSelector: LabelSelector;
   /** `IP`, `IP-IP` or `CIDR`, both families mixed, in their order; empty: none. */
   readonly ranges: readonly string[];
-  /** The addresses of allocation Shared; absent: the controller chooses one of `ranges`. */
-  readonly defaultAddress?: AddressPair;
-  /**
-   * Dedicated addresses of both families are the two at the same place of the lists of their
-   * families (egressgateway.spidernet.io).
-   */
-  readonly paired?: true;
   readonly source: 'Floating' | 'Node';
   /** Source Node: the interface whose address is used; absent: that of the route. */
   readonly interface?: string;
@@ -61,11 +42,6 @@ export interface EgressGatewaySpec {
   /** Whose EgressPolicies may use the gateway; null: none. */
   readonly allowedNamespaces: LabelSelector | null;
   readonly default: boolean;
-  /**
-   * It becomes the default if it is the only such gateway (egressgateway.spidernet.io/v1, whose
-   * policies name none): completeSpidernet decides.
-   */
-  readonly defaultIfOnly?: true;
 }
 
 export interface AddressPair {
@@ -96,15 +72,6 @@ export interface EgressGatewayStatus {
   }[];
   /** The owner of each floating address, or its last one; absent: not known. */
   readonly addresses?: readonly HeldAddress[];
-  /**
-   * Addresses of policies, until completeSpidernet has put them into the policies' own statuses
-   * (egressgateway.spidernet.io); absent: none.
-   */
-  readonly policies?: readonly {
-    readonly namespace: string;
-    readonly name: string;
-    readonly addresses: readonly string[];
-  }[];
 }
 
 export interface HeldAddress {
@@ -125,9 +92,7 @@ export type EgressStage = (typeof EGRESS_STAGES)[number];
 /** An EgressPolicy, or a ClusterEgressPolicy (`namespace` is '' then). */
 export interface EgressPolicy {
   readonly kind: 'EgressPolicy' | 'ClusterEgressPolicy';
-  /** The kind in the manifest, for messages; absent: `kind`. */
-  readonly writtenAs?: 'EgressClusterPolicy' | 'EgressGatewayPolicy';
-  readonly apiGroup: EgressApiGroup;
+  readonly apiGroup: 'nodewall.io';
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -169,8 +134,7 @@ export interface EgressAppliedTo {
 }
 
 export interface EgressAddress {
-  /** Node: the node's own address, whatever the gateway's source (egressgateway.spidernet.io). */
-  readonly allocation: 'Shared' | 'Dedicated' | 'Fixed' | 'Node';
+  readonly allocation: 'Shared' | 'Dedicated' | 'Fixed';
   /** Fixed: at least one of the two. */
   readonly fixed: AddressPair;
   /** Dedicated: how many addresses of each family. */
@@ -181,9 +145,9 @@ export interface EgressPolicyStatus {
   readonly addresses: readonly string[];
 }
 
-/** Networks that are inside the cluster, of a ServiceCIDR, IPPool or EgressClusterInfo. */
+/** Networks that are inside the cluster, of a ServiceCIDR or IPPool. */
 export interface InsideNetworks {
-  readonly kind: 'ServiceCIDR' | 'IPPool' | 'EgressClusterInfo';
+  readonly kind: 'ServiceCIDR' | 'IPPool';
   readonly name: string;
   readonly cidrs: readonly string[];
 }

@@ -166,11 +166,6 @@ export const CONFIG_SCHEMA: JsonSchema = {
           default: 'Hold',
           description: 'What happens to packets of a pod that the node does not know yet.',
         },
-        read: {
-          type: 'array',
-          description: 'API groups of other projects whose objects are read besides.',
-          items: { type: 'string' },
-        },
         namespaceLimits: {
           type: 'object',
           description: 'What the EgressPolicies of one namespace may have in all.',

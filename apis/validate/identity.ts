@@ -1,4 +1,3 @@
-import { isSpidernet, narrowedKind, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
 import { API_GROUPS, type ApiGroup, type ClusterObject } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 
@@ -10,11 +9,6 @@ export function identityOf(object: ClusterObject): string {
   const group = 'apiGroup' in object ? object.apiGroup : '';
   const namespace = 'namespace' in object ? object.namespace : '';
   return `${object.kind}|${group}|${namespace}|${object.name}`;
-}
-
-/** The kind in the object's manifest, for messages. */
-export function writtenKind(object: ClusterObject): string {
-  return ('writtenAs' in object ? object.writtenAs : undefined) ?? object.kind;
 }
 
 /** The name, with the namespace where the kind has one. */
@@ -44,11 +38,9 @@ export function claimedIdentity(raw: unknown): ClaimedIdentity {
   const { name, namespace } = asFields(metadata) ?? {};
   const text = (value: unknown): string => (typeof value === 'string' ? value : '');
   const apiGroup = API_GROUPS.find((group) => text(apiVersion).split('/', 1)[0] === group) ?? null;
-  const narrowed = isSpidernet(apiVersion) ? narrowedKind(fields) : text(kind);
-  const inNamespace = NAMESPACED.includes(narrowed) ? text(namespace) || 'default' : '';
-  const group = isSpidernet(apiVersion) && narrowed !== 'EgressClusterInfo' ? SPIDERNET_GROUP : apiGroup;
+  const inNamespace = NAMESPACED.includes(text(kind)) ? text(namespace) || 'default' : '';
   return {
-    identity: `${narrowed}|${group ?? ''}|${inNamespace}|${text(name)}`,
+    identity: `${text(kind)}|${apiGroup ?? ''}|${inNamespace}|${text(name)}`,
     kind: text(kind),
     apiGroup,
     name: inNamespace === '' || text(name) === '' ? text(name) : `${inNamespace}/${text(name)}`,

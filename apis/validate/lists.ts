@@ -28,9 +28,6 @@ const LISTS = [
   'EgressGatewayList',
   'EgressPolicyList',
   'ClusterEgressPolicyList',
-  'EgressClusterPolicyList',
-  'EgressGatewayPolicyList',
-  'EgressClusterInfoList',
   'ServiceCIDRList',
   'IPPoolList',
 ];

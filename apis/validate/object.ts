@@ -1,7 +1,5 @@
 import { believesAnyServer, type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
 import type { EgressConfig } from '../egress/config.ts';
-import { isSpidernet, SPIDERNET_GROUP } from '../egress/spidernet/kinds.ts';
-import { validateSpidernet } from '../egress/spidernet/object.ts';
 import { API_VERSIONS, type ApiGroup, type ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { podGroupsOf } from './applied-to.ts';
@@ -120,24 +118,9 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
     const networks = validateInsideNetworks(raw, found);
     if (networks !== null || hasError(found.problems)) return networks;
   }
-  if (isSpidernet(apiVersion)) return validateSpidernetIfRead(raw, options, found);
   const own = Object.keys(API_VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
   warnOfForeignPolicy(apiVersion, kind, found);
-  return null;
-}
-
-function validateSpidernetIfRead(
-  raw: FieldMap,
-  { egress = false, egressConfig = DEFAULT_CONFIG.egress }: ValidateOptions,
-  found: Findings,
-): ClusterObject | null {
-  if (!egress) return null;
-  if (egressConfig.read.includes(SPIDERNET_GROUP)) return validateSpidernet(raw, found);
-  found.notice(
-    ['apiVersion'],
-    `is not read: egress.read in the configuration does not list ${SPIDERNET_GROUP}`,
-  );
   return null;
 }
 
@@ -181,6 +164,9 @@ function checkText(value: unknown, field: string, found: Findings): void {
   } else if (typeof value !== 'string') found.error([field], `must be text, not ${show(value)}`);
 }
 
+/** That `nodewall migrate` translates. */
+const MIGRATED_GROUP = 'egressgateway.spidernet.io';
+
 /** Kinds of other projects that can be meant for Nodes, or are taken for such, by API group. */
 const FOREIGN_POLICIES: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   [
@@ -191,6 +177,16 @@ const FOREIGN_POLICIES: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ['crd.projectcalico.org', new Set(['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'])],
   ['cilium.io', new Set(['CiliumClusterwideNetworkPolicy'])],
   ['ingressnodefirewall.openshift.io', new Set(['IngressNodeFirewall'])],
+  [
+    MIGRATED_GROUP,
+    new Set([
+      'EgressGateway',
+      'EgressPolicy',
+      'EgressClusterPolicy',
+      'EgressGatewayPolicy',
+      'EgressClusterInfo',
+    ]),
+  ],
 ]);
 
 /**
@@ -200,10 +196,11 @@ const FOREIGN_POLICIES: ReadonlyMap<string, ReadonlySet<string>> = new Map([
 function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
   const [group = ''] = apiVersion.split('/', 1);
   if (FOREIGN_POLICIES.get(group)?.has(kind) === true) {
-    found.notice(
-      [],
-      `is of ${group}, which nodewall does not read: it decides nothing here; docs/coming-from.md has what takes its place`,
-    );
+    const instead =
+      group === MIGRATED_GROUP
+        ? '`nodewall migrate` translates it'
+        : 'docs/coming-from.md has what takes its place';
+    found.notice([], `is of ${group}, which nodewall does not read: it decides nothing here; ${instead}`);
     return;
   }
   if (kind !== 'ClusterNetworkPolicy') return;

@@ -55,7 +55,6 @@ export function referencesOf(object: ClusterObject): readonly Reference[] {
     case 'ClusterEgressPolicy':
     case 'ServiceCIDR':
     case 'IPPool':
-    case 'EgressClusterInfo':
       return NONE;
     default:
       return object satisfies never;

@@ -55,10 +55,6 @@ export const API_CALLS: readonly ApiCall[] = [
   ...calls(WATCH, KINDS, { group: 'crd.antrea.io', from: RESOURCES }),
   ...calls(WATCH, ['guardrails'], { group: 'nodewall.io', from: RESOURCES }),
   ...calls(WATCH, EGRESS, { group: 'nodewall.io', from: RESOURCES }),
-  ...calls(WATCH, ['egressgateways', 'egresspolicies', 'egressclusterpolicies', 'egressclusterinfos'], {
-    group: 'egressgateway.spidernet.io',
-    from: RESOURCES,
-  }),
   ...calls(WATCH, ['servicecidrs'], { group: 'networking.k8s.io', from: RESOURCES }),
   ...calls(WATCH, ['ippools'], { group: 'crd.projectcalico.org', from: RESOURCES }),
   ...calls(['get'], ['clustergroups', 'tiers'], {

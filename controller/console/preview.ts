@@ -9,7 +9,7 @@ import {
 } from '../../apis/console-documents.ts';
 import type { Row } from '../../apis/difference/row.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
 import { untilThen } from '../../apis/validate/unknown.ts';
 import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
@@ -123,7 +123,7 @@ function toChange(object: ClusterObject, inForce: ClusterObjects): Preview['obje
   const before = PREVIEWED.flatMap((list): readonly ClusterObject[] => inForce[list]).find(
     (one) => identityOf(one) === identity,
   );
-  const [kind, name] = [writtenKind(object), displayName(object)];
+  const [kind, name] = [object.kind, displayName(object)];
   if (before === undefined) return { kind, name, change: 'added' };
   return {
     kind,
@@ -145,7 +145,7 @@ function content(object: ClusterObject): object {
 }
 
 function nameOf(object: ClusterObject): string {
-  return `${writtenKind(object)}/${displayName(object)}`;
+  return `${object.kind}/${displayName(object)}`;
 }
 
 function difference(

@@ -69,23 +69,6 @@ describe('the allocation of a gateway', () => {
     assert.equal(dealt(allocation, 6).a, 'no-family');
   });
 
-  it('lets policies of egressgateway.spidernet.io name one address', () => {
-    const policies = ['a', 'b'].map((name) => ({
-      ...fixed(name, '198.51.100.1'),
-      apiGroup: 'egressgateway.spidernet.io' as const,
-    }));
-    assert.deepEqual(dealt(allocate(floating(), NODES, policies)), { a: '198.51.100.1', b: '198.51.100.1' });
-  });
-
-  it('pairs the addresses of both families by their places, if the gateway does', () => {
-    const ranges = [...RANGES, '2001:db8::1-2001:db8::4'];
-    const paired = floating({ ranges, paired: true, defaultAddress: { ipv4: '198.51.100.3' } });
-    const allocation = allocate(paired, NODES, [policy('a', DEDICATED), policy('b'), policy('c', DEDICATED)]);
-    assert.deepEqual(dealt(allocation), { a: '198.51.100.1', b: '198.51.100.3', c: '198.51.100.2' });
-    assert.deepEqual(dealt(allocation, 6), { a: '2001:db8::1', b: '2001:db8::3', c: '2001:db8::2' });
-    assert.equal(ownerOf(allocation, '198.51.100.1'), ownerOf(allocation, '2001:db8::1'));
-  });
-
   it('keeps the addresses of statuses that the pool still has', () => {
     const policies = [
       policy('a', DEDICATED),

@@ -105,7 +105,7 @@ export function allocate(
   const floating = policies.filter((policy) => !usesNodeAddress(gateway, policy));
   const all: ReadonlyMap<EgressPolicy, FamilyAddresses> =
     gateway.spec.source === 'Floating' ? dealAddresses(gateway, pool, floating) : new Map();
-  const dealt = dealing === 'written' && gateway.apiGroup === 'nodewall.io' ? written(gateway, all) : all;
+  const dealt = dealing === 'written' ? written(gateway, all) : all;
   const groups = new Map([...dealt.values()].map((own) => [[...own[4], ...own[6]].join(), own]));
   const { slots, slotOf } =
     gateway.spec.source === 'Floating'
@@ -138,7 +138,7 @@ function toCandidate(node: Node, { status }: EgressGateway): Candidate {
 /** A gateway of source Node has no address of its own that a policy could demand. */
 function usesNodeAddress({ spec }: EgressGateway, policy: EgressPolicy): boolean {
   const { allocation } = policy.spec.address;
-  return allocation === 'Node' || (spec.source === 'Node' && allocation === 'Shared');
+  return spec.source === 'Node' && allocation === 'Shared';
 }
 
 function lackOf({ spec }: EgressPolicy, pool: Pool, family: Family): EgressDropReason {

@@ -1,7 +1,7 @@
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { HolderRecords } from './holders.ts';
-import { addressAt, hasFamily, isInPool, type Pool, placeInPool, poolAddresses } from './pool.ts';
+import { isInPool, type Pool, poolAddresses } from './pool.ts';
 
 export type FamilyAddresses = Readonly<Record<Family, readonly string[]>>;
 
@@ -23,7 +23,6 @@ export function dealAddresses(
   const of = (allocation: string): readonly EgressPolicy[] =>
     policies.filter(({ spec }) => spec.address.allocation === allocation);
   const [fixed, shared, dedicated] = [of('Fixed'), of('Shared'), of('Dedicated')];
-  if (shared.length > 0) deal.shareNamed();
   deal.shareKept(shared, [...fixed, ...dedicated]);
   for (const policy of policies) if (policy.spec.address.allocation !== 'Shared') deal.keep(policy);
   for (const policy of fixed) deal.fix(policy);
@@ -64,7 +63,6 @@ class Deal {
   readonly #ofShared: ReadonlySet<string>;
   /** The next addresses to try: none of those before gets free during one deal. */
   readonly #next: Record<Family, Iterator<string>>;
-  #nextPlace = 0n;
 
   constructor(gateway: EgressGateway, pool: Pool, policies: readonly EgressPolicy[]) {
     this.#gateway = gateway;
@@ -85,12 +83,6 @@ class Deal {
     return { 4: list(this.#shared[4]), 6: list(this.#shared[6]) };
   }
 
-  /** The Shared addresses that the gateway names. */
-  shareNamed(): void {
-    for (const family of FAMILIES)
-      this.#share(family, namedAddress(this.#gateway.spec.defaultAddress, family));
-  }
-
   /**
    * The address that most of the policies have; one that the status of another policy names too
    * only if there is no other.
@@ -107,13 +99,9 @@ class Deal {
     }
   }
 
-  /** Shared addresses of the families that have none yet: of a paired pool the other one's mate. */
+  /** Shared addresses of the families that have none yet. */
   shareFree(): void {
     for (const family of FAMILIES) {
-      const other = this.#shared[family === 4 ? 6 : 4];
-      if (this.#gateway.spec.paired && other !== null) {
-        this.#share(family, addressAt(this.#pool, family, placeInPool(this.#pool, other)));
-      }
       for (const address of ofFamily(this.#records.ofHolder(this.#gateway), family))
         this.#share(family, address);
       if (this.#shared[family] === null) this.#share(family, this.#free(family, this.#gateway));
@@ -149,11 +137,6 @@ class Deal {
   dedicate(policy: EgressPolicy): void {
     const { count } = policy.spec.address;
     const own = this.#ownOf(policy);
-    if (this.#gateway.spec.paired && FAMILIES.every((family) => hasFamily(this.#pool, family))) {
-      while (own[4].length < count && own[6].length < count && this.#takePair(policy));
-      // Another policy may have the one half of a pair in the status.
-      if (own[4].length === own[6].length) return;
-    }
     for (const family of FAMILIES) {
       for (let missing = count - own[family].length; missing > 0; missing--) {
         const address = this.#free(family, policy);
@@ -163,30 +146,15 @@ class Deal {
     }
   }
 
-  /** False if no place is left whose two addresses are free. */
-  #takePair(policy: EgressPolicy): boolean {
-    for (; ; this.#nextPlace++) {
-      const [v4, v6] = FAMILIES.map((family) => addressAt(this.#pool, family, this.#nextPlace));
-      if (v4 === undefined || v6 === undefined || v4 === null || v6 === null) return false;
-      if (!this.#isFree(v4, policy) || !this.#isFree(v6, policy)) continue;
-      this.#take(policy, 4, v4);
-      this.#take(policy, 6, v6);
-      return true;
-    }
-  }
-
   #take(policy: EgressPolicy, family: Family, address: string): void {
     if (this.#claim(address, policy)) this.#ownOf(policy)[family].push(address);
   }
 
-  /** Policies of egressgateway.spidernet.io may name an address that another one has. */
   #claim(address: string, by: EgressPolicy | EgressGateway): boolean {
     if (!isInPool(this.#pool, address) || this.#isHeldBack(address, by)) return false;
     const holder = this.#holders.get(address);
     if (holder === undefined) this.#holders.set(address, by);
-    const mayShare =
-      by.kind !== 'EgressGateway' && by.apiGroup !== 'nodewall.io' && by.spec.address.allocation === 'Fixed';
-    return holder === undefined || holder === by || mayShare;
+    return holder === undefined || holder === by;
   }
 
   /** Somebody else had it last. What the claimant's own status names it has. */
@@ -203,14 +171,9 @@ class Deal {
     }
   }
 
-  /**
-   * Addresses of a status are kept for their policy, also if it cannot have them now; the address
-   * that the gateway names for Shared policies for them.
-   */
+  /** Addresses of a status are kept for their policy, also if it cannot have them now. */
   #isFree(address: string, by: EgressPolicy | EgressGateway): boolean {
-    const { defaultAddress } = this.#gateway.spec;
-    const isKept = FAMILIES.some((family) => namedAddress(defaultAddress, family) === address);
-    if (isKept || this.#records.isOfAnother(address, by)) return false;
+    if (this.#records.isOfAnother(address, by)) return false;
     return !this.#holders.has(address) && !this.#told.has(address);
   }
 

@@ -1,8 +1,4 @@
-import {
-  type EgressGateway,
-  type EgressPolicy,
-  NAMESPACE_GATEWAY_LABELS,
-} from '../../apis/egress/objects.ts';
+import { type EgressGateway, type EgressPolicy, NAMESPACE_GATEWAY_LABEL } from '../../apis/egress/objects.ts';
 import type { Labels } from '../../apis/objects.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
@@ -20,8 +16,7 @@ export interface GatewayChoice {
 
 /**
  * Finds the gateway of a policy: the one that it names, else that of its namespace's label, else
- * the default one. A name means the gateway of the policy's own API group, if there is one, else of
- * the other. Two defaults are none: validation refuses them.
+ * the default one. Two defaults are none: validation refuses them.
  *
  * @returns a function of the policy and of the labels of its namespace
  */
@@ -39,17 +34,14 @@ export function gatewayChooser(
     const label = policy.spec.gateway === undefined && policy.namespace !== '' ? gatewayLabel(labels) : null;
     const name = policy.spec.gateway ?? (label === null ? null : (labels[label] ?? ''));
     const meant = name === null ? defaults : (byName.get(name) ?? []);
-    const own = meant.filter(({ apiGroup }) => apiGroup === policy.apiGroup);
-    const [gateway, second] = own.length > 0 ? own : meant;
+    const [gateway, second] = meant;
     if (gateway === undefined || second !== undefined)
       return { gateway: null, isAllowed: false, name, label };
     return { gateway, isAllowed: isAllowed(policy, gateway, labels), name, label };
   };
 }
 
-/** The label that names a gateway; null: none. The peers' program takes an empty value for none. */
+/** The label, if the namespace has it; else null. */
 function gatewayLabel(labels: Labels): string | null {
-  const [own] = NAMESPACE_GATEWAY_LABELS;
-  const isThere = (key: string): boolean => Object.hasOwn(labels, key) && (key === own || labels[key] !== '');
-  return NAMESPACE_GATEWAY_LABELS.find(isThere) ?? null;
+  return Object.hasOwn(labels, NAMESPACE_GATEWAY_LABEL) ? NAMESPACE_GATEWAY_LABEL : null;
 }

@@ -10,13 +10,11 @@ import { policyText } from './order.ts';
 export type Holder = EgressPolicy | EgressGateway;
 
 /**
- * Names a holder in the status: `namespace/name` or `name` of a policy, with the API group where it
- * is not ours; '' of the gateway. A policy that is created again under its name is the same holder.
+ * Names a holder in the status: `namespace/name` or `name` of a policy; '' of the gateway. A policy
+ * that is created again under its name is the same holder.
  */
 export function holderName(holder: Holder): string {
-  if (holder.kind === 'EgressGateway') return '';
-  const group = holder.apiGroup === 'nodewall.io' ? '' : `${holder.apiGroup}:`;
-  return `${group}${policyText(holder)}`;
+  return holder.kind === 'EgressGateway' ? '' : policyText(holder);
 }
 
 /** The holder of each address of a gateway, or its last one, as the status says. */

@@ -2,16 +2,14 @@ import { EGRESS_STAGES, type EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Pod } from '../../apis/objects.ts';
 
 /**
- * The total order of policies (docs/egress.md): stage, priority, name, API group. Policies that are
- * equal so far are of different namespaces and never select one pod; the namespace makes the order
- * total.
+ * The total order of policies (docs/egress.md): stage, priority, name. Policies that are equal so
+ * far are of different namespaces and never select one pod; the namespace makes the order total.
  */
 export function compareEgressPolicies(a: EgressPolicy, b: EgressPolicy): number {
   return (
     EGRESS_STAGES.indexOf(a.spec.stage) - EGRESS_STAGES.indexOf(b.spec.stage) ||
     a.spec.priority - b.spec.priority ||
     compareText(a.name, b.name) ||
-    compareText(a.apiGroup, b.apiGroup) ||
     compareText(a.namespace, b.namespace)
   );
 }

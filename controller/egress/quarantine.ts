@@ -44,13 +44,7 @@ export function quarantine(
 ): Quarantine {
   const before = gateway.status?.addresses ?? [];
   const holders = holdersOf(addresses);
-  const known = new Map(before.map((record) => [record.address, record]));
-  const records = [...holders].map(([address, names]): HeldAddress => {
-    const last = known.get(address)?.policy;
-    const [first = ''] = names;
-    // Several policies of egressgateway.spidernet.io may have one address.
-    return { address, policy: last !== undefined && names.has(last) ? last : first };
-  });
+  const records = [...holders].map(([address, policy]): HeldAddress => ({ address, policy }));
   const inSlots = new Set(gateway.status?.slots.flatMap((slot) => slot.addresses));
   const over = new Set<string>();
   const isFollowed = candidates.some(({ ready }) => ready);
@@ -70,15 +64,12 @@ export function quarantine(
   return { records: records.sort((a, b) => compareText(a.address, b.address)), over };
 }
 
-/** The names of the holders of each address. */
-function holdersOf(addresses: Allocation['addresses']): ReadonlyMap<string, ReadonlySet<string>> {
-  const holders = new Map<string, Set<string>>();
+/** The name of the holder of each address. */
+function holdersOf(addresses: Allocation['addresses']): ReadonlyMap<string, string> {
+  const holders = new Map<string, string>();
   for (const [policy, own] of addresses) {
     const name = policy.spec.address.allocation === 'Shared' ? '' : holderName(policy);
-    for (const address of FAMILIES.flatMap((family) => own[family])) {
-      const names = holders.get(address) ?? new Set();
-      holders.set(address, names.add(name));
-    }
+    for (const address of FAMILIES.flatMap((family) => own[family])) holders.set(address, name);
   }
   return holders;
 }

@@ -53,9 +53,7 @@ export class WayIndex {
     const policies = ordered.flatMap((policy) => current.get(policyKey(policy)) ?? []);
     const { users, ways } = this.#chosen(egressGateways, policies);
     const known = new Map(this.#ways.allocations.map((one) => [one.gateway, one]));
-    const gateways = egressGateways.toSorted(
-      (a, b) => compareText(a.name, b.name) || compareText(a.apiGroup, b.apiGroup),
-    );
+    const gateways = egressGateways.toSorted((a, b) => compareText(a.name, b.name));
     const allocations = gateways.map((gateway) =>
       this.#allocation(gateway, users.get(gateway) ?? [], known.get(gateway)),
     );

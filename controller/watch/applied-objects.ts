@@ -1,5 +1,5 @@
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { withAcceptedAddresses } from '../index/accepted-addresses.ts';
 import { ownershipOf } from './accept-nodes.ts';
@@ -65,6 +65,5 @@ function identitiesOf(content: FileContent): string[] {
 }
 
 function isNamed(object: ClusterObject, { kind, name }: RemovedObject): boolean {
-  const kinds = [object.kind, writtenKind(object)].map((one) => one.toLowerCase());
-  return kinds.includes(kind.toLowerCase()) && displayName(object) === name;
+  return object.kind.toLowerCase() === kind.toLowerCase() && displayName(object) === name;
 }

@@ -1,6 +1,5 @@
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
-import { completeSpidernet } from '../../apis/egress/spidernet/complete.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -117,10 +116,8 @@ export function assemble(input: AssembleInput): Assembled {
     tiers: objectsOf<Tier>(tiers),
     policies: objectsOf<ClusterNetworkPolicy>(policies),
     guardrails: objectsOf<Guardrail>(guardrails),
-    ...completeSpidernet({
-      egressGateways: objectsOf<EgressGateway>(gateways),
-      egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
-    }),
+    egressGateways: objectsOf<EgressGateway>(gateways),
+    egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);

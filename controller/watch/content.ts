@@ -93,7 +93,6 @@ export const LISTS = {
   ClusterEgressPolicy: 'egressPolicies',
   ServiceCIDR: 'insideNetworks',
   IPPool: 'insideNetworks',
-  EgressClusterInfo: 'insideNetworks',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
 /** Each list once. */

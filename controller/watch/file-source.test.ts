@@ -111,20 +111,20 @@ describe('fileSource', () => {
     await until('b=7');
   });
 
-  it('keeps the last valid version of a policy of egressgateway, and names its kind', async () => {
-    const policy = (spec: string, kind = 'EgressGatewayPolicy'): string =>
-      `{apiVersion: egressgateway.spidernet.io/v1beta1, kind: ${kind}, metadata: {name: a}, spec: ${spec}}\n---\n`;
-    const subnet = (cidr: string): string => `{appliedTo: {podSelector: {}}, destSubnet: [${cidr}]}`;
+  it('keeps the last valid versions of egress policies, and names their kinds', async () => {
+    const policy = (spec: string, kind = 'EgressPolicy'): string =>
+      `{apiVersion: nodewall.io/v1alpha1, kind: ${kind}, metadata: {name: a}, spec: ${spec}}\n---\n`;
+    const subnet = (cidr: string): string => `{appliedTo: [{podSelector: {}}], to: [${cidr}]}`;
     const now = (): string =>
       JSON.stringify(latest?.objects.egressPolicies.map(({ kind, spec }) => [kind, spec.to?.[0]]));
-    const both = policy(subnet('203.0.113.0/24')) + policy(subnet('198.51.100.0/24'), 'EgressClusterPolicy');
+    const both = policy(subnet('203.0.113.0/24')) + policy(subnet('198.51.100.0/24'), 'ClusterEgressPolicy');
     await writeFile(file('a.yaml'), both);
     await start({ egress: true });
     const inForce = '[["ClusterEgressPolicy","198.51.100.0/24"],["EgressPolicy","203.0.113.0/24"]]';
     assert.equal(now(), inForce);
-    const broken = policy(subnet('x')) + policy('{}', 'EgressClusterPolicy') + policy('{}', 'EgressPolicy');
+    const broken = policy(subnet('x')) + policy('{}', 'ClusterEgressPolicy');
     await writeFile(file('a.yaml'), broken);
-    await untilProblems(3);
+    await untilProblems(2);
     assert.equal(now(), inForce);
     await writeFile(file('a.yaml'), both + both);
     await untilProblems(4);
@@ -132,10 +132,10 @@ describe('fileSource', () => {
     assert.deepEqual(
       messages().map((message) => message.replace(/, also.*/, '')),
       [
-        'm/a.yaml:1: EgressGatewayPolicy/default/a: is defined twice',
-        'm/a.yaml:3: EgressClusterPolicy/a: is defined twice',
-        'm/a.yaml:5: EgressGatewayPolicy/default/a: is defined twice',
-        'm/a.yaml:7: EgressClusterPolicy/a: is defined twice',
+        'm/a.yaml:1: EgressPolicy/default/a: is defined twice',
+        'm/a.yaml:3: ClusterEgressPolicy/a: is defined twice',
+        'm/a.yaml:5: EgressPolicy/default/a: is defined twice',
+        'm/a.yaml:7: ClusterEgressPolicy/a: is defined twice',
       ],
     );
   });

@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import type { FileContent, Listed } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
@@ -73,7 +73,7 @@ function duplicateProblem<T extends ClusterObject>(
 ): LoadProblem {
   const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
   const message = `is defined twice, also in ${other?.file}:${other?.line}; remove one of them`;
-  const [kind, name] = [writtenKind(object), displayName(object)];
+  const [kind, name] = [object.kind, displayName(object)];
   return { severity: 'error', file, line, kind, name, path: '', message };
 }
 

@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { crossPaths } from '../../apis/validate/references.ts';
@@ -96,7 +96,7 @@ export function toLoadProblems<T extends ClusterObject>(
   found: readonly Pick<CrossProblem<T>, 'problem'>[],
   place: Placed<ClusterObject> | null | undefined,
 ): LoadProblem[] {
-  const [kind, name] = [writtenKind(object), displayName(object)];
+  const [kind, name] = [object.kind, displayName(object)];
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
   // An egress policy may have hundreds of paths: they are named only where a problem has one.
   const paths = found.some(({ problem }) => problem.path.length > 0) ? crossPaths(object) : [];

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { gatewayPaths, policyPaths } from '../../apis/validate/egress/paths.ts';
+import { GATEWAY_PATHS, POLICY_PATHS } from '../../apis/validate/egress/paths.ts';
 import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { lostAddresses, lostPolicies } from '../egress/check/in-use.ts';
@@ -67,7 +67,7 @@ export class EgressAdmission {
     const all = toCheckObjects(objects);
     const lost = lostAddresses(before, next, all);
     if (lost.length > 0) {
-      const path = formatPath(gatewayPaths(next).ranges);
+      const path = formatPath(GATEWAY_PATHS.ranges);
       return refuse(
         [`${next.kind}/${next.name}: ${path}: would lose addresses in use`, ...inUse(lost)],
         true,
@@ -94,7 +94,7 @@ export class EgressAdmission {
     const { action, address } = valid.spec;
     const { allocation } = address;
     if (action !== 'Gateway' || (allocation !== 'Fixed' && allocation !== 'Dedicated')) return ALLOWED;
-    const subject = `${valid.kind}/${displayName(valid)}: ${formatPath(policyPaths(valid).address)}`;
+    const subject = `${valid.kind}/${displayName(valid)}: ${formatPath(POLICY_PATHS.address)}`;
     const why = `allocation ${allocation} needs the right to use the gateway, and`;
     if (user === null)
       return refuse([`${subject}: ${why} the request does not say whose it is`], false, 'Forbidden');

@@ -88,6 +88,29 @@ export const EGRESS_SEED: readonly unknown[] = [
     spec: { cidr: '10.244.0.0/16', disabled: false },
   },
   {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: 'shop', labels: { team: 'shop' } },
+  },
+  {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'gw-1', uid: 'n', labels: { 'node-restriction.kubernetes.io/egress': 'yes' } },
+    spec: { podCIDR: '10.244.1.0/24', podCIDRs: ['10.244.1.0/24', 'fd00:1::/80'] },
+    status: { addresses: [{ type: 'InternalIP', address: '192.0.2.11' }] },
+  },
+  {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'proxy', namespace: 'kube-system' },
+    spec: { hostNetwork: true, nodeName: 'gw-1' },
+    status: { podIPs: [{ ip: '192.0.2.11' }] },
+  },
+];
+
+/** Objects of egressgateway, for `nodewall migrate`. */
+export const SPIDERNET_SEED: readonly object[] = [
+  {
     apiVersion: 'egressgateway.spidernet.io/v1beta1',
     kind: 'EgressGateway',
     metadata: { name: 'theirs' },
@@ -106,24 +129,5 @@ export const EGRESS_SEED: readonly unknown[] = [
       appliedTo: { podSelector: { matchLabels: { app: 'web' } } },
       destSubnet: ['203.0.113.128/25'],
     },
-  },
-  {
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: { name: 'shop', labels: { team: 'shop' } },
-  },
-  {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'gw-1', uid: 'n', labels: { 'node-restriction.kubernetes.io/egress': 'yes' } },
-    spec: { podCIDR: '10.244.1.0/24', podCIDRs: ['10.244.1.0/24', 'fd00:1::/80'] },
-    status: { addresses: [{ type: 'InternalIP', address: '192.0.2.11' }] },
-  },
-  {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name: 'proxy', namespace: 'kube-system' },
-    spec: { hostNetwork: true, nodeName: 'gw-1' },
-    status: { podIPs: [{ ip: '192.0.2.11' }] },
   },
 ];

@@ -13,7 +13,7 @@ import { allFlows } from '../../apis/all-flows.ts';
 import type { Config } from '../../apis/config.ts';
 import type { NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { displayName, identityOf, writtenKind } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/identity.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { type ChangedFlow, FlowImpact } from '../../controller/impact/flow-impact.ts';
 import { appliedObjects } from '../../controller/watch/applied-objects.ts';
@@ -203,10 +203,10 @@ function applied(
   }
   const removed = all(was)
     .filter((object) => !stays.has(identityOf(object)))
-    .map((object) => ({ kind: writtenKind(object).toUpperCase(), name: displayName(object) }));
+    .map((object) => ({ kind: object.kind.toUpperCase(), name: displayName(object) }));
   // A removal is of both API groups.
   const isAmbiguous = removed.some(({ kind, name }) =>
-    all(will).some((one) => writtenKind(one).toUpperCase() === kind && displayName(one) === name),
+    all(will).some((one) => one.kind.toUpperCase() === kind && displayName(one) === name),
   );
   if (isAmbiguous) return will;
   const { objects, problems, absent } = appliedObjects(was, { contents: [content], removed }, options);

@@ -99,36 +99,6 @@ describe('manifests of egress gateways', () => {
     assert.deepEqual([inForce(gone), gone.objects.egressGateways], [['out'], []]);
   });
 
-  it('of egressgateway.spidernet.io may name destinations of a family without an address', () => {
-    const objects = `
-apiVersion: egressgateway.spidernet.io/v1beta1
-kind: EgressGateway
-metadata: {name: edge}
-spec: {ippools: {ipv4: [198.51.100.7]}, nodeSelector: {selector: {matchLabels: {node-restriction.kubernetes.io/role: edge}}}}
----
-apiVersion: egressgateway.spidernet.io/v1beta1
-kind: EgressPolicy
-metadata: {name: dual, namespace: shop}
-spec: {egressGatewayName: edge, appliedTo: {podSelector: {}}, destSubnet: [203.0.113.0/24, "2001:db8:f::/48"]}
----
-apiVersion: egressgateway.spidernet.io/v1beta1
-kind: EgressPolicy
-metadata: {name: fixed, namespace: shop}
-spec:
-  egressGatewayName: edge
-  egressIP: {ipv4: 198.51.100.7}
-  appliedTo: {podSelector: {}}
-  destSubnet: [203.0.113.0/24, "2001:db8:f::/48"]
-`;
-    const found = read([objects], true).problems.map((one) => [one.severity, one.path, one.message]);
-    const said = (who: string) =>
-      `2001:db8:f::/48 is IPv6, and ${who} has no IPv6 address, so nothing gets there`;
-    assert.deepEqual(found, [
-      ['warning', 'spec.destSubnet[1]', said('EgressGateway edge of egressgateway.spidernet.io')],
-      ['warning', 'spec.destSubnet[1]', said('this policy')],
-    ]);
-  });
-
   it('that were saved are forgotten where the gate is off', () => {
     const { lastValidVersions } = read([GATEWAY], true);
     const json = { version: 1, remembered: [...lastValidVersions.values()] };

@@ -41,7 +41,7 @@ export function egressProblems(
   return [
     ...gatewayProblems(gateways, pools, owned),
     ...nodelessProblems(gateways, objects.nodes),
-    ...policyProblems({ policies, gateways, namespaces, pools, inside, others: owned, invalid }),
+    ...policyProblems({ policies, gateways, namespaces, pools, inside, invalid }),
   ];
 }
 

@@ -1,8 +1,7 @@
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
 import { parsePoolRange } from '../../../apis/egress/pool-range.ts';
 import type { Node } from '../../../apis/objects.ts';
-import { gatewayPaths } from '../../../apis/validate/egress/paths.ts';
-import { writtenKind } from '../../../apis/validate/identity.ts';
+import { GATEWAY_PATHS } from '../../../apis/validate/egress/paths.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
@@ -54,7 +53,7 @@ export function gatewayProblems(
       ].map((message) => {
         return {
           object: gateway,
-          problem: { severity: 'error', path: gatewayPaths(gateway).ranges, message },
+          problem: { severity: 'error', path: GATEWAY_PATHS.ranges, message },
         };
       });
     });
@@ -71,7 +70,7 @@ export function nodelessProblems(
     const wanted = canonicalRequirements(gateway.spec.nodeSelector);
     if (nodes.some(({ labels }) => allHold(wanted, labels))) return [];
     const message = 'selects no Node; until one has such labels, what policies send to it is dropped';
-    const path = gatewayPaths(gateway).nodeSelector;
+    const path = GATEWAY_PATHS.nodeSelector;
     return [{ object: gateway, problem: { severity: 'warning', path, message } }];
   });
 }
@@ -116,12 +115,11 @@ function defaultProblems(gateways: readonly EgressGateway[]): CrossProblem<Egres
   return defaults.map((gateway) => {
     const other = gateway === first ? second : first;
     const message = `${nameOf(other)} is the default too; at most one can be, so remove it from one of them`;
-    return { object: gateway, problem: { severity: 'error', path: gatewayPaths(gateway).default, message } };
+    return { object: gateway, problem: { severity: 'error', path: GATEWAY_PATHS.default, message } };
   });
 }
 
-/** As `EgressGateway out`, with the API group where it is not ours. */
-export function nameOf(gateway: EgressGateway): string {
-  const group = gateway.apiGroup === 'nodewall.io' ? '' : ` of ${gateway.apiGroup}`;
-  return `${writtenKind(gateway)} ${gateway.name}${group}`;
+/** As `EgressGateway out`. */
+export function nameOf({ kind, name }: EgressGateway): string {
+  return `${kind} ${name}`;
 }

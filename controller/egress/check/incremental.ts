@@ -76,7 +76,7 @@ export class IncrementalChecks {
     const { egressGateways: gateways, egressPolicies: policies, namespaces } = objects;
     const pools = poolsOf(gateways);
     const inside = this.#withPods(this.#insideOf(objects), objects, policy.spec.to ?? []);
-    const world = { policies, gateways, namespaces, pools, inside, others: NOTHING, invalid: NONE };
+    const world = { policies, gateways, namespaces, pools, inside, invalid: NONE };
     return policyProblems(world, [policy]);
   }
 
@@ -143,4 +143,3 @@ function overlapsOf(parts: readonly Overlaps[]): Overlaps {
 }
 
 const NONE: ReadonlySet<string> = new Set();
-const NOTHING: Overlaps = { overlapping: () => undefined };

@@ -1,8 +1,7 @@
 import type { AddressPair, EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
-import { SPIDERNET_GROUP } from '../../../apis/egress/spidernet/kinds.ts';
 import type { Namespace } from '../../../apis/objects.ts';
-import { policyPaths } from '../../../apis/validate/egress/paths.ts';
-import { displayName, writtenKind } from '../../../apis/validate/identity.ts';
+import { POLICY_PATHS } from '../../../apis/validate/egress/paths.ts';
+import { displayName } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import { type FieldPath, show } from '../../../apis/validate/problem.ts';
 import { describeUnknown, sortedNames } from '../../../apis/validate/unknown.ts';
@@ -11,7 +10,7 @@ import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { gatewayChooser } from '../gateways.ts';
 import { nameOf, type PoolOf } from './gateways.ts';
-import { AddressUnion, type Overlaps, ownedRange } from './ranges.ts';
+import { AddressUnion, ownedRange } from './ranges.ts';
 
 export interface PolicyWorld {
   readonly policies: readonly EgressPolicy[];
@@ -20,8 +19,6 @@ export interface PolicyWorld {
   readonly pools: readonly PoolOf[];
   /** Destinations that are never steered. */
   readonly inside: Pick<AddressUnion, 'covers'>;
-  /** The part of them that something in the cluster has. */
-  readonly others: Overlaps;
   /** Identities of gateways that exist and were rejected. */
   readonly invalid: ReadonlySet<string>;
 }
@@ -85,7 +82,7 @@ function gatewayFinder({ gateways, namespaces, invalid }: PolicyWorld) {
         : name === null
           ? 'names no gateway, and no EgressGateway is the default'
           : `${by}${unknown(name)}`;
-    const path = policy.spec.gateway === undefined ? [] : policyPaths(policy).gateway;
+    const path = policy.spec.gateway === undefined ? [] : POLICY_PATHS.gateway;
     const exists = gateway !== null || (name !== null && invalidNames.has(name));
     report(path, withEffect(reason, policy), exists ? 'error' : 'missing');
     return null;
@@ -142,7 +139,7 @@ function checkAddress(
   report: Report,
 ): void {
   const { allocation, fixed } = policy.spec.address;
-  const { address: path } = policyPaths(policy);
+  const { address: path } = POLICY_PATHS;
   if (pool === null) {
     if (allocation !== 'Fixed' && allocation !== 'Dedicated') return;
     const message = `${nameOf(gateway)} has source Node: it has no addresses for allocation ${allocation}`;
@@ -159,18 +156,11 @@ function checkAddress(
       report(at, `${text} is not in the pools of ${nameOf(gateway)}; ${unavailable(policy)}`);
       continue;
     }
-    const other = takers.get(text)?.find((taker) => taker !== policy && excludes(taker, policy));
+    const other = takers.get(text)?.find((taker) => taker !== policy);
     if (other === undefined) continue;
-    const taker = `${writtenKind(other)} ${displayName(other)}`;
+    const taker = `${other.kind} ${displayName(other)}`;
     report(at, `${text} is taken by ${taker}; an address belongs to one policy`);
   }
-}
-
-/**
- * Several policies of egressgateway.spidernet.io may name one address; a status is no claim then.
- */
-function excludes(taker: EgressPolicy, policy: EgressPolicy): boolean {
-  return taker.apiGroup !== SPIDERNET_GROUP || policy.apiGroup !== SPIDERNET_GROUP;
 }
 
 /** A destination of a family of which the policy can have no address is never reached. */
@@ -181,9 +171,8 @@ function checkFamilies(
   report: Report,
 ): void {
   const { to = [], address, whenUnavailable } = policy.spec;
-  if (pool === null || address.allocation === 'Node' || whenUnavailable === 'Direct') return;
+  if (pool === null || whenUnavailable === 'Direct') return;
   const isFixed = address.allocation === 'Fixed';
-  const isForeign = policy.apiGroup === SPIDERNET_GROUP;
   const fixed = { 4: address.fixed.ipv4, 6: address.fixed.ipv6 };
   for (const [index, text] of to.entries()) {
     const family = parseCidr(text)?.cidr.family;
@@ -192,15 +181,14 @@ function checkFamilies(
     if (!lacks) continue;
     const what = isFixed ? 'this policy' : nameOf(gateway);
     const message = `${text} is IPv${family}, and ${what} has no IPv${family} address, so nothing gets there`;
-    // Their program stores such a policy, and uses the other destinations.
-    report([...policyPaths(policy).to, index], message, isForeign ? 'warning' : 'error');
+    report([...POLICY_PATHS.to, index], message);
   }
 }
 
-function checkInside(policy: EgressPolicy, { inside, others }: PolicyWorld, report: Report): void {
+function checkInside(policy: EgressPolicy, { inside }: PolicyWorld, report: Report): void {
   const { to = [] } = policy.spec;
   if (to.length === 0) return;
-  const { to: path } = policyPaths(policy);
+  const { to: path } = POLICY_PATHS;
   const covered = to.map((text) => {
     const cidr = parseCidr(text)?.cidr;
     return cidr !== undefined && inside.covers(cidr.family, toInterval(cidr));
@@ -210,14 +198,7 @@ function checkInside(policy: EgressPolicy, { inside, others }: PolicyWorld, repo
     return;
   }
   for (const [index, text] of to.entries()) {
-    if (covered[index] === true) {
+    if (covered[index] === true)
       report([...path, index], `${text} is inside the cluster, where nothing is steered`, 'warning');
-    } else if (policy.apiGroup === SPIDERNET_GROUP) {
-      const cidr = parseCidr(text)?.cidr;
-      const other = cidr === undefined ? undefined : others.overlapping(cidr.family, toInterval(cidr));
-      if (other === undefined) continue;
-      const message = `${text} overlaps ${other.owner}; nothing inside the cluster is steered here, but egressgateway did it`;
-      report([...path, index], message, 'warning');
-    }
   }
 }

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { KubeConfig } from '@kubernetes/client-node';
 import fc from 'fast-check';
-import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
 import type { ClusterObjects } from '../../../apis/objects.ts';
 import {
   type FakeApi,
@@ -369,7 +368,6 @@ describe('clusterSource', () => {
     const GATEWAYS = '/apis/nodewall.io/v1alpha1/egressgateways';
     const EGRESS_POLICIES = '/apis/nodewall.io/v1alpha1/egresspolicies';
     const SERVICE_CIDRS = '/apis/networking.k8s.io/v1/servicecidrs';
-    const THEIR_GATEWAYS = '/apis/egressgateway.spidernet.io/v1beta1/egressgateways';
     const selected = { nodeSelector: { matchLabels: { gateway: 'true' } } };
     const ofNode = { ...pod('p1', '10.0.0.1'), spec: { nodeName: 'n1' } };
 
@@ -419,21 +417,6 @@ describe('clusterSource', () => {
       });
       await until(() => objects().egressGateways[0]?.status?.slots[0]?.node === 'n1');
       assert.equal(source.metrics().length, 12 + 5);
-    });
-
-    it("reads another project's only if the configuration says so", async () => {
-      api.install(THEIR_GATEWAYS);
-      const spec = {
-        nodeSelector: { selector: { matchLabels: { gateway: 'true' } } },
-        ippools: { ipv4: ['192.0.2.7'] },
-      };
-      api.put(THEIR_GATEWAYS, { metadata: { name: 'theirs' }, spec });
-      start({
-        egress: true,
-        egressConfig: { ...DEFAULT_EGRESS_CONFIG, read: ['egressgateway.spidernet.io'] },
-      });
-      await until(() => latest !== null);
-      assert.equal(names('egressGateways'), 'theirs');
     });
 
     it('reads nothing while the gate is off', async () => {

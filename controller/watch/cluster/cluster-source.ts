@@ -342,12 +342,11 @@ function problemsBetween(config: EgressConfig): (objects: ClusterObjects) => rea
     if (sameItems(others(objects), others(before)) && isSameForChecks(before, objects)) return problems;
     const found = egressProblems(objects, config, new Set()).map(({ object, problem }): LoadProblem => {
       const { path, ...said } = problem;
-      const kind = object.kind === 'EgressGateway' ? object.kind : (object.writtenAs ?? object.kind);
       return {
         ...said,
         file: '',
         line: 0,
-        kind,
+        kind: object.kind,
         name: displayName(object),
         path: formatPath(path),
       };

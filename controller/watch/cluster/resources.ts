@@ -1,4 +1,3 @@
-import { SPIDERNET_GROUP } from '../../../apis/egress/spidernet/kinds.ts';
 import type { ValidateOptions } from '../../../apis/validate/object.ts';
 
 /** A resource of the API, as listed and watched. */
@@ -45,23 +44,14 @@ const EGRESS_INSIDE = [
   one('crd.projectcalico.org/v1', 'IPPool', 'ippools'),
 ];
 
-const SPIDERNET = [
-  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressGateway', 'egressgateways'),
-  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressPolicy', 'egresspolicies'),
-  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressClusterPolicy', 'egressclusterpolicies'),
-  one(`${SPIDERNET_GROUP}/v1beta1`, 'EgressClusterInfo', 'egressclusterinfos'),
-];
-
 /**
  * The resources that a controller watches in every cluster, in the order of a revision's position.
  */
 export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA, GUARDRAIL];
 
 /** Watched besides, after WATCHED, while the feature gate EgressGateway is on. */
-export function egressResources({ egress, egressConfig }: ValidateOptions): readonly Resource[] {
-  if (egress !== true) return [];
-  const isRead = egressConfig?.read.includes(SPIDERNET_GROUP) === true;
-  return [...EGRESS, ...EGRESS_INSIDE, ...(isRead ? SPIDERNET : [])];
+export function egressResources({ egress }: ValidateOptions): readonly Resource[] {
+  return egress === true ? [...EGRESS, ...EGRESS_INSIDE] : [];
 }
 
 /** Whether its objects are in namespaces: tenants may write them. */

@@ -6,7 +6,6 @@ import { edgeFlows, policyFlows, someOf } from './flows.ts';
 import { gateways } from './gateway.ts';
 import { members } from './members.ts';
 import { policies } from './policy.ts';
-import { spidernetObjects } from './spidernet.ts';
 import { withStatuses } from './statuses.ts';
 
 /** A cluster with egress gateways: manifests in any order, the configuration, flows to judge. */
@@ -28,29 +27,13 @@ export function egressScenario(size: number, flows: number): fc.Arbitrary<Egress
         members: fc.constant(drawn.members),
         steering: withStatuses(drawn.gateways, drawn.policies, drawn.members.nodes),
         networks: networks(),
-        foreign: weighted<Manifest[]>([2, fc.constant([])], [1, spidernetObjects(drawn.members.nodes)]),
         config: config(),
         offset: fc.nat({ max: 100_000 }),
       }),
     )
     .chain(
-      ({
-        members: { nodes, namespaces, pods },
-        steering,
-        networks: inside,
-        foreign,
-        config: written,
-        offset,
-      }) => {
-        const all = [
-          ...nodes,
-          ...namespaces,
-          ...pods,
-          ...steering.gateways,
-          ...steering.policies,
-          ...inside,
-          ...foreign,
-        ];
+      ({ members: { nodes, namespaces, pods }, steering, networks: inside, config: written, offset }) => {
+        const all = [...nodes, ...namespaces, ...pods, ...steering.gateways, ...steering.policies, ...inside];
         return fc.record({
           objects: fc.shuffledSubarray(all as object[], { minLength: all.length, maxLength: all.length }),
           config: fc.constant(written),
@@ -85,7 +68,6 @@ function config(): fc.Arbitrary<EgressConfig> {
     serviceCIDRs: maybe(40, fc.subarray(['10.97.0.0/16', 'fd97::/112'], { minLength: 1 })),
     podCIDRs: maybe(30, fc.subarray(['10.1.0.0/22', '10.9.0.0/29', 'fd01::/16'], { minLength: 1 })),
     unknownPods: maybe(40, fc.constantFrom('Hold', 'Pass')),
-    read: fc.constant(undefined),
   });
   return weighted<EgressConfig>([1, fc.constant({})], [3, egress.map((drawn) => ({ egress: drawn }))]);
 }

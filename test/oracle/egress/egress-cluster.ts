@@ -41,7 +41,6 @@ export interface EgressConfig {
     readonly serviceCIDRs?: readonly string[];
     readonly podCIDRs?: readonly string[];
     readonly unknownPods?: string;
-    readonly read?: readonly string[];
   };
 }
 

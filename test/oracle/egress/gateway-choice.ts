@@ -2,7 +2,10 @@ import type { Labels } from '../manifest.ts';
 import { selects } from '../selector.ts';
 import type { Gateway, Policy } from './egress-objects.ts';
 
-/** The labels of a Namespace that name the gateway of its EgressPolicies; the first counts. */
+/**
+ * The labels of a Namespace that name the gateway of its EgressPolicies; the first counts. The
+ * others are those of egressgateway, for its own policies.
+ */
 const LABELS = [
   'nodewall.io/egress-gateway',
   'spidernet.io/egressgateway-default',
@@ -26,7 +29,8 @@ export function gatewayOf(
 ): Choice {
   const { namespace, apiGroup } = policy;
   const labels = namespace === undefined ? {} : labelsOfNamespace(namespace);
-  const label = LABELS.find((key) => labels[key] !== undefined);
+  const known = apiGroup === 'nodewall.io' ? LABELS.slice(0, 1) : LABELS;
+  const label = known.find((key) => labels[key] !== undefined);
   const named = policy.gateway ?? (label === undefined ? undefined : labels[label]);
   const meant = gateways.filter(({ name, isDefault }) => (named === undefined ? isDefault : name === named));
   // As tiers and groups are found: in the policy's own API group first.
