@@ -43,7 +43,7 @@ export function placePolicies(
   };
   const more: Translated[] = [];
   const groups = groupsOf(gateway, policies);
-  const shared = sharedGroup(gateway, groups);
+  const shared = sharedGroup(gateway, groups, policies);
   for (const group of groups) {
     const [first] = group.policies;
     if (group === shared) continue;
@@ -86,7 +86,13 @@ export function placePolicies(
       first !== undefined && placed.get(first)?.gateway === metadata.name ? [pair] : [],
     ),
   );
-  const ranges = rangesWithout(gateway, pairs, shared?.pair ?? {});
+  // Without a Shared policy the default address is last, so that no Dedicated one gets it.
+  const isUsed = [...placed].some(
+    ([{ to }, { gateway: own, address, families: has }]) =>
+      (own ?? address) === undefined &&
+      (has === null || to.length === 0 || to.some(({ family }) => has.includes(family))),
+  );
+  const ranges = rangesWithout(gateway, pairs, shared?.pair ?? {}, isUsed ? 'first' : 'last');
   const isDefault = gateway.isDefault === true ? { default: true } : {};
   return { gateways: [manifest(gateway.name, ranges, isDefault), ...more], placed };
 }
@@ -132,9 +138,14 @@ function pairOf({ allocation, fixed, used, namespace, name }: TheirPolicy, gatew
 
 /**
  * The group whose address is that of all Shared policies: that of the default address, else the
- * largest one with several policies. Undefined: there is none.
+ * largest one with several policies, or with Shared ones where another of these has no address
+ * yet. Undefined: there is none.
  */
-function sharedGroup(gateway: TheirGateway, groups: readonly Group[]): Group | undefined {
+function sharedGroup(
+  gateway: TheirGateway,
+  groups: readonly Group[],
+  policies: readonly TheirPolicy[],
+): Group | undefined {
   const pair = withPartner(gateway.defaults, gateway);
   const key = pair[4] ?? pair[6];
   if (key !== undefined) {
@@ -142,9 +153,13 @@ function sharedGroup(gateway: TheirGateway, groups: readonly Group[]): Group | u
     const isFixed = group?.policies.length === 1 && group.policies[0]?.allocation !== 'Shared';
     return group === undefined || isFixed ? { pair, policies: [] } : group;
   }
-  const weight = ({ policies }: Group): number =>
-    policies.length + policies.filter(({ allocation }) => allocation === 'Shared').length;
-  return groups.filter(({ policies }) => policies.length > 1).sort((a, b) => weight(b) - weight(a))[0];
+  const shared = (some: readonly TheirPolicy[]): number =>
+    some.filter(({ allocation }) => allocation === 'Shared').length;
+  const isOneNew = shared(policies) > groups.reduce((sum, group) => sum + shared(group.policies), 0);
+  const weight = (group: Group): number => group.policies.length + shared(group.policies);
+  return groups
+    .filter((group) => group.policies.length > 1 || (isOneNew && shared(group.policies) > 0))
+    .sort((a, b) => weight(b) - weight(a))[0];
 }
 
 function familiesOf(pair: Pair): readonly Family[] {
@@ -160,20 +175,30 @@ function fixedAddress(pair: Pair): object {
   };
 }
 
-/** The gateway's ranges without the addresses of others, `first` before all others. */
-function rangesWithout({ ranges }: TheirGateway, others: readonly Pair[], first: Pair): readonly string[] {
+/** The gateway's ranges without the addresses of others; those of one pair in front, or behind. */
+function rangesWithout(
+  { ranges }: TheirGateway,
+  others: readonly Pair[],
+  pair: Pair,
+  place: 'first' | 'last',
+): readonly string[] {
   return FAMILIES.flatMap((family) => {
     const own = ranges.filter((range) => range.family === family);
-    const begin = first[family];
-    const isFirst = begin === undefined || own[0]?.addresses.first === parseAddress(begin)?.value;
-    const holes = union([...others, ...(isFirst ? [] : [first])].flatMap((pair) => single(pair[family])));
+    const address = pair[family];
+    const [value, begin] = [
+      address === undefined ? null : parseAddress(address)?.value,
+      own[0]?.addresses.first,
+    ];
+    const isThere = address === undefined || (place === 'first' && value === begin);
+    const holes = union([...others, ...(isThere ? [] : [pair])].flatMap((one) => single(one[family])));
     const rest = own.flatMap(({ addresses, text }) => {
       const left = subtract([addresses], holes);
       const isWhole =
         left.length === 1 && left[0]?.first === addresses.first && left[0].last === addresses.last;
       return isWhole ? [text] : left.map((part) => textOf(family, part));
     });
-    return isFirst || begin === undefined ? rest : [begin, ...rest];
+    if (isThere) return rest;
+    return place === 'first' ? [address, ...rest] : [...rest, address];
   });
 }
 
