@@ -10,7 +10,8 @@ import type { Counts } from './reporter.ts';
  * printed again at the end; the last line is `N passed, N failed, N skipped`. Arguments pick suites
  * by name (`npm test -- unit kernel`); `quick` is for the inner loop: types, lint and all unit
  * tests that need no root, in under two minutes. The first e2e run on a machine builds Kubernetes'
- * API server (test/cluster).
+ * API server (test/cluster). `--times` prints the processor time of each suite and the slowest
+ * files.
  */
 const SUITES = {
   unit: [
@@ -85,13 +86,22 @@ const NICE_LIMIT = 600_000;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
+/** Seconds, of which some suites run side by side. */
+const suiteTimes: { readonly name: string; readonly wall: number; readonly processor: number }[] = [];
+/** Seconds of tests and hooks by file. */
+const fileTimes = new Map<string, number>();
+/** Seconds of children that have ended. */
+let processorBefore = 0;
+/** How many files `--times` prints. */
+const SLOWEST = 10;
 const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
 const scratch = mkdtempSync(join(tmpdir(), 'nodewall-test-'));
 // Test files and the programs they start are compiled once, not by each process: see bin/nodewall.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '..', 'node_modules', '.cache', 'nodewall');
 // Kubernetes' programs are started hundreds of times: they collect garbage later than by default.
 process.env.GOGC ??= '400';
-const wanted = process.argv.slice(2);
+const hasTimes = process.argv.includes('--times');
+const wanted = process.argv.slice(2).filter((one) => one !== '--times');
 const isQuick = wanted.includes('quick');
 const isWanted = (name: string): boolean =>
   wanted.length === 0 || wanted.includes(name) || (isQuick && (name in CHECKS || name === 'unit'));
@@ -107,6 +117,7 @@ await Promise.all([
   check().then(() => runEach(BESIDE.filter(isWanted), beside)),
 ]);
 rmSync(scratch, { recursive: true });
+if (hasTimes) process.stdout.write(timesText());
 for (const failure of failures) process.stdout.write(`\nFAILED ${failure}\n`);
 process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
@@ -128,16 +139,20 @@ async function runEach(suites: Suite[], running: Running): Promise<void> {
 async function check(): Promise<void> {
   for (const [name, [program, ...args]] of Object.entries(CHECKS)) {
     if (!isWanted(name)) continue;
+    const started = performance.now();
     const child = spawn(join(bin, program), args, { stdio: 'inherit' });
     beNice(child, NICE);
     const [status] = await once(child, 'close');
+    measured(name, started);
     if (status === 0) counts.passed++;
     else fail(`${name}: its output is above`);
   }
 }
 
 async function make(program: string): Promise<void> {
+  const started = performance.now();
   const [status] = await once(spawn(process.execPath, [program], { stdio: 'inherit' }), 'close');
+  measured(program, started);
   if (status !== 0) fail(`${program}: its output is above`);
 }
 
@@ -145,6 +160,35 @@ async function make(program: string): Promise<void> {
 function beNice({ pid }: ChildProcess, nice: number): void {
   if (pid !== undefined && nice > 0)
     setPriority(pid, Math.min(constants.priority.PRIORITY_LOW, getPriority() + nice));
+}
+
+/**
+ * A child has ended. Its processor time, and that of its children, is what the kernel has added to
+ * this process's waited-for children since the last one ended (proc_pid_stat(5), cutime, cstime).
+ */
+function measured(name: string, started: number): void {
+  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? [];
+  // In ticks, 100 of which are a second for every program (USER_HZ).
+  const processor = (Number(fields[13]) + Number(fields[14])) / 100;
+  const wall = (performance.now() - started) / 1000;
+  suiteTimes.push({ name, wall, processor: processor - processorBefore });
+  processorBefore = processor;
+}
+
+function timesText(): string {
+  const seconds = (value: number): string => value.toFixed(1).padStart(8);
+  const sum = suiteTimes.reduce((all, { processor }) => all + processor, 0);
+  const slowest = [...fileTimes].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
+  return [
+    '',
+    '   all s   CPU s  suite',
+    ...suiteTimes.map(({ name, wall, processor }) => `${seconds(wall)}${seconds(processor)}  ${name}`),
+    `${seconds(performance.now() / 1000)}${seconds(sum)}  together`,
+    '',
+    '       s  slowest files, by their tests and hooks',
+    ...slowest.map(([file, time]) => `${seconds(time)}  ${file}`),
+    '',
+  ].join('\n');
 }
 
 function fail(why: string): void {
@@ -175,6 +219,7 @@ async function runSuite(name: Suite, { isShown, nice }: Running): Promise<void> 
   child.stdout?.on('data', (part) => parts.push(part));
   child.stderr?.on('data', (part) => parts.push(part));
   const [status] = await once(child, 'close');
+  measured(name, started);
   if (!isShown) process.stdout.write(`\n# ${name}\n${Buffer.concat(parts)}`);
   process.stdout.write(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s\n`);
   try {
@@ -183,6 +228,7 @@ async function runSuite(name: Suite, { isShown, nice }: Running): Promise<void> 
     counts.failed += suite.failed;
     counts.skipped += suite.skipped;
     failures.push(...suite.failures.map((failure) => `${name}: ${failure}`));
+    for (const [file, milliseconds] of Object.entries(suite.files)) fileTimes.set(file, milliseconds / 1000);
     if (status !== 0 && suite.failed === 0) fail(`${name}: mocha ended with status ${status}`);
   } catch {
     // Whatever it printed.
