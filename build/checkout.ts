@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 /** The repository's root. */
 export const ROOT = join(import.meta.dirname, '..');
 
-/** What isn't ours, or is made by building. */
+/** Folders that are not ours, or are made by building. */
 const NOT_OURS = new Set(['node_modules', 'dist', '.git']);
 
 /** Every file below a folder of the repository, as paths from its root, sorted. */

@@ -240,7 +240,7 @@ describe('step of guarded apply', () => {
       pass(world, 300_000);
       assert.equal(world.confirmed, 1);
     }
-    // What was saved is not counted once the rollback has reached both families.
+    // The probes that were saved do not count once the rollback has reached both families.
     const later = withKeptFamily();
     later.happened({ kind: 'family', lacking: null });
     assert.equal(later.memory?.lastCounted, undefined);

@@ -133,7 +133,7 @@ function readDefaults(pools: FieldMap, pool: Pool, { found, path }: Place): Pair
 }
 
 /**
- * What its controller wrote of the addresses in use. What can't be read there is left out: a
+ * Reads from the status which addresses are in use. Entries that can't be read are left out: a
  * status is not for its user to correct.
  */
 function readUsed({ raw, found }: Given): ReadonlyMap<string, Pair> {

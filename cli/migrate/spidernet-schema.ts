@@ -21,7 +21,7 @@ const POOLS = object({ ipv4: TEXTS, ipv6: TEXTS, ipv4DefaultEIP: TEXT, ipv6Defau
 const NODES = labelSelector('The gateway nodes.');
 const PODS = labelSelector('The pods.');
 
-/** Of all versions: v1 has the labels beside `selector`, 2023 has `ranges`. */
+/** The fields of all versions: v1 has the labels beside `selector`, 2023 has `ranges`. */
 export const GATEWAY_SCHEMA = whole(
   object(
     {
@@ -34,7 +34,7 @@ export const GATEWAY_SCHEMA = whole(
   ),
 );
 
-/** Of all kinds and versions: v1 has subnets in podSelector, `destCIDR` and `gatewayNodeConfig`. */
+/** The fields of all versions: v1 has subnets in podSelector, `destCIDR`, `gatewayNodeConfig`. */
 export const POLICY_SCHEMA = whole(
   object(
     {

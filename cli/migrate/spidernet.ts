@@ -155,7 +155,7 @@ function completed(
 interface FoundGateway {
   /** Null: there is none, which is an error. */
   readonly gateway: TheirGateway | null;
-  /** What the translated policy has to name; undefined: the default. */
+  /** The name that the translated policy has to give; undefined: the default. */
   readonly name?: string;
 }
 

@@ -41,7 +41,7 @@ function readDocument(text: string, reading: Reading, line: number): FileContent
   // Only comments.
   if (parsed.value === null || parsed.value === undefined) return content;
   for (const { raw, path } of unwrapList(parsed.value)) {
-    // What is received as it is written has the lines of the file, all else those of the document.
+    // A document received as it is written has the lines of the file, any other its own.
     const before = reading.receive === undefined ? 0 : line - 1;
     const lineOf = (at: FieldPath): number => before + parsed.lineOf([...path, ...at]);
     addObject({ ...reading, content }, raw, lineOf);

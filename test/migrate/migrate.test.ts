@@ -26,7 +26,7 @@ interface Found {
   readonly objects: readonly object[];
 }
 
-/** What the command makes of a section: names of files and the line of counts are left out. */
+/** The command's answer to a section, without names of files and the line of counts. */
 async function migrate(input: string): Promise<Found> {
   const path = await folder.write('case.yaml', input);
   const yaml = await hosted('migrate', '--manifests', path);

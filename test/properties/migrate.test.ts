@@ -43,7 +43,7 @@ function withPairedDefault(object: Manifest): Manifest {
   return copy;
 }
 
-/** Of these it says that they differ: subnets beside a selector, owners of addresses. */
+/** Differences that it only names: subnets beside a selector, owners of addresses. */
 function withoutNamed(theirs: readonly Manifest[]): Manifest[] {
   return theirs.flatMap((object) => {
     const copy = structuredClone(object) as Manifest & {
