@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { CONDITIONS } from '../../build/manifests/chart/chart-files.ts';
+import { packageChart } from '../../build/manifests/chart/package-chart.ts';
 import { output, run } from '../../build/programs/command.ts';
 import { buildCluster } from '../cluster/build.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { ROOT } from '../structure/source-file.ts';
 
-const CHART = join(ROOT, 'deploy/chart');
 const KUSTOMIZE = join(ROOT, 'deploy/kustomize');
 /** What each overlay or component of kustomize is in the chart. */
 const VALUES: Readonly<Record<string, string>> = {
@@ -106,19 +106,22 @@ describe('deploy/chart', function () {
   let helm: string;
   let kubernetes: string;
   let scratch: string;
+  let chart: string;
   /** Without values. */
   let usual: ReadonlyMap<string, Manifest>;
   before(async function () {
     this.timeout(1_800_000);
     [helm, kubernetes] = [await buildHelm(), await buildCluster()];
     scratch = await mkdtemp(join(tmpdir(), 'nodewall-chart-'));
+    chart = join(scratch, 'chart');
+    await packageChart(chart);
     usual = parse(await template());
   });
   after(() => rm(scratch, { recursive: true }));
 
   function template(...settings: readonly string[]): Promise<string> {
     const set = settings.flatMap((setting) => ['--set', setting]);
-    return output([helm, 'template', 'nodewall', CHART, '--namespace=kube-system', '--no-hooks', ...set]);
+    return output([helm, 'template', 'nodewall', chart, '--namespace=kube-system', '--no-hooks', ...set]);
   }
 
   /** The base with this overlay or component; '' is the base alone. */
@@ -134,7 +137,7 @@ describe('deploy/chart', function () {
   }
 
   it('passes helm lint', async () => {
-    const { code, stdout, stderr } = await run([helm, 'lint', '--strict', CHART]);
+    const { code, stdout, stderr } = await run([helm, 'lint', '--strict', chart]);
     assert.equal(code, 0, stdout + stderr);
   });
 
@@ -209,7 +212,7 @@ describe('deploy/chart', function () {
   });
 
   it('switches the nodes off before it is removed, unless told otherwise', async () => {
-    const args = [helm, 'template', 'nodewall', CHART, '--namespace=kube-system'];
+    const args = [helm, 'template', 'nodewall', chart, '--namespace=kube-system'];
     const job = parse(await output([...args, '--set=uninstall.ignoreUnreachable=true'])).get(
       'Job nodewall-system/nodewall-uninstall',
     );
@@ -238,20 +241,20 @@ describe('deploy/chart', function () {
 
   it('refuses a namespace of its own in the namespace of the release', async () => {
     const args = ['--namespace=nodewall-system', '--set=namespace.create=true'];
-    const { code, stderr } = await run([helm, 'template', 'nodewall', CHART, ...args]);
+    const { code, stderr } = await run([helm, 'template', 'nodewall', chart, ...args]);
     assert.notEqual(code, 0);
     assert.match(stderr, /namespace\.create/);
   });
 
   it('has the version of the program', async () => {
     const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
-    const chart = await output([helm, 'show', 'chart', CHART]);
-    assert.ok(chart.includes(`\nversion: ${version}\n`) && chart.includes(`appVersion: ${version}\n`));
+    const shown = await output([helm, 'show', 'chart', chart]);
+    assert.ok(shown.includes(`\nversion: ${version}\n`) && shown.includes(`appVersion: ${version}\n`));
   });
 
   for (const [setting, key] of WRONG) {
     it(`refuses --set ${setting}, and names ${key}`, async () => {
-      const { code, stderr } = await run([helm, 'template', 'nodewall', CHART, '--set', setting]);
+      const { code, stderr } = await run([helm, 'template', 'nodewall', chart, '--set', setting]);
       assert.notEqual(code, 0);
       // After the name of the file and of the chart.
       const [, message = ''] = stderr.split("values don't meet the specifications of the schema");

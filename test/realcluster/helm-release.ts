@@ -1,9 +1,9 @@
 import { join } from 'node:path';
+import { packageChart } from '../../build/manifests/chart/package-chart.ts';
 import { type Finished, run } from '../../build/programs/command.ts';
 import type { RealCluster } from './cluster.ts';
 import { NAMESPACE } from './nodewall.ts';
 
-const CHART = join(import.meta.dirname, '../../deploy/chart');
 const RELEASE = 'nodewall';
 
 /** The chart of this checkout, or another, as a release of one cluster, by Helm itself. */
@@ -18,7 +18,7 @@ export class HelmRelease {
   }
 
   async install(...settings: readonly string[]): Promise<void> {
-    await this.installChart(CHART, ...settings);
+    await this.installChart(await this.#ownChart(), ...settings);
   }
 
   /** As install(), of another chart, by its folder. */
@@ -27,7 +27,7 @@ export class HelmRelease {
   }
 
   async upgrade(...settings: readonly string[]): Promise<void> {
-    await this.#output('upgrade', RELEASE, CHART, '--reset-values', ...set(settings));
+    await this.#output('upgrade', RELEASE, await this.#ownChart(), '--reset-values', ...set(settings));
   }
 
   async rollback(revision: number): Promise<void> {
@@ -37,6 +37,13 @@ export class HelmRelease {
   /** A failure is no error here. */
   uninstall(...options: readonly string[]): Promise<Finished> {
     return this.#run('uninstall', RELEASE, ...options);
+  }
+
+  /** That of this checkout, which belongs to the cluster. */
+  async #ownChart(): Promise<string> {
+    const folder = join(this.#cluster.folder, 'chart');
+    await packageChart(folder);
+    return folder;
   }
 
   async #output(...args: readonly string[]): Promise<string> {

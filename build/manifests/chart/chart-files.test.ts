@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { Ajv } from 'ajv';
 import { parseConfig } from '../../../apis/config-file.ts';
-import { chartFiles } from './chart-files.ts';
+import { CHART, chartFiles } from './chart-files.ts';
 
-const CHART = new URL('../../../deploy/chart/', import.meta.url);
 const EXAMPLE = new URL('../../../docs/examples/config.yaml', import.meta.url);
 
 function isAllowed(value: unknown): boolean {
@@ -15,19 +14,23 @@ function isAllowed(value: unknown): boolean {
 
 describe('deploy/chart, generated', () => {
   it('equals the output of npm run generate', () => {
-    for (const [path, text] of chartFiles())
-      assert.equal(readFileSync(path, 'utf8'), text, 'npm run generate');
+    for (const [path, text] of chartFiles().kept)
+      assert.equal(readFileSync(new URL(path, CHART), 'utf8'), text, 'npm run generate');
   });
 
-  it('has no template that is made of nothing, but those written by hand', () => {
-    const generated = [...chartFiles().keys()].map(({ pathname }) => pathname.split('/').at(-1));
-    const templates = globSync('templates/*', { cwd: CHART }).map((path) => path.split('/').at(-1));
-    assert.deepEqual(templates.filter((name) => !generated.includes(name)).sort(), [
-      'NOTES.txt',
-      '_names.tpl',
-      'agent-config.yaml',
-      'uninstall.yaml',
+  it('has no template that is made, and nothing that Helm would take for a chart', () => {
+    const there = globSync(['*.yaml', 'templates/*'], { cwd: CHART });
+    assert.deepEqual(
+      there.filter((path) => chartFiles().packaged.has(path)),
+      [],
+    );
+    assert.deepEqual(there.sort(), [
+      ...['NOTES.txt', '_names.tpl', 'agent-config.yaml', 'uninstall.yaml'].map(
+        (name) => `templates/${name}`,
+      ),
+      'values.yaml',
     ]);
+    assert.ok(chartFiles().packaged.has('Chart.yaml'));
   });
 
   it('allows any valid configuration of the agent as agentConfig', () => {

@@ -8,7 +8,8 @@ import { type Patch, type PatchTarget, readKustomization, readText } from './kus
 import { TemplateDocument } from './template-document.ts';
 import { valuesSchema, valuesTable, valuesText } from './value-files.ts';
 
-const CHART = new URL('../../../deploy/chart/', import.meta.url);
+/** What of the chart is kept. Helm refuses it: Chart.yaml is missing. */
+export const CHART = new URL('../../../deploy/chart/', import.meta.url);
 const BASE = 'base';
 
 /** The overlays and components of kustomize that are in the chart, each under a condition. */
@@ -31,8 +32,15 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
   'components/openshift': '.Values.openShift.enabled',
 };
 
-/** What `npm run generate` writes below deploy/chart; its other files are written by hand. */
-export function chartFiles(): Map<URL, string> {
+/** A chart's files by their paths in it, made of something else. */
+export interface ChartFiles {
+  /** Written below deploy/chart by `npm run generate`. */
+  readonly kept: ReadonlyMap<string, string>;
+  /** What only `npm run chart` writes: they repeat deploy/kustomize and deploy/crds. */
+  readonly packaged: ReadonlyMap<string, string>;
+}
+
+export function chartFiles(): ChartFiles {
   const { files, images } = readKustomization(BASE);
   const templates = new Map(
     [...files].map(([name, documents]) => [name, documents.map((each) => new TemplateDocument(each))]),
@@ -55,20 +63,24 @@ export function chartFiles(): Map<URL, string> {
   const values = chartValues(initial);
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', CHART), 'utf8'));
   const readme = readFileSync(new URL('README.md', CHART), 'utf8');
-  return new Map([
-    ...[...templates].map(([name, documents]): [URL, string] => [
-      new URL(`templates/${name}`, CHART),
-      templateText(documents),
+  return {
+    packaged: new Map([
+      ...[...templates].map(([name, documents]): [string, string] => [
+        `templates/${name}`,
+        templateText(documents),
+      ]),
+      ['Chart.yaml', chartText(version)],
     ]),
-    [new URL('Chart.yaml', CHART), chartText(version)],
-    [
-      new URL('values.yaml', CHART),
-      `# Made by \`npm run generate\` of build/manifests/chart/chart-values.ts; edit there.\n${valuesText(values)}`,
-    ],
-    [new URL('values.schema.json', CHART), `${JSON.stringify(valuesSchema(values), null, 2)}\n`],
-    // Text by hand, and the table of the values at its end.
-    [new URL('README.md', CHART), readme.replace(/\| value \|.*$/s, '') + valuesTable(values)],
-  ]);
+    kept: new Map([
+      [
+        'values.yaml',
+        `# Made by \`npm run generate\` of build/manifests/chart/chart-values.ts; edit there.\n${valuesText(values)}`,
+      ],
+      ['values.schema.json', `${JSON.stringify(valuesSchema(values), null, 2)}\n`],
+      // Text by hand, and the table of the values at its end.
+      ['README.md', readme.replace(/\| value \|.*$/s, '') + valuesTable(values)],
+    ]),
+  };
 }
 
 type Templates = Map<string, TemplateDocument[]>;
@@ -177,7 +189,7 @@ function initialValues(images: Initial['images'], files: ReadonlyMap<string, rea
 }
 
 function templateText(documents: readonly TemplateDocument[]): string {
-  const head = '# Made of deploy/kustomize by `npm run generate`; edit there.\n';
+  const head = '# Made of deploy/kustomize by `npm run chart`; edit there.\n';
   return head + documents.map((document) => `---\n${document}`).join('');
 }
 
