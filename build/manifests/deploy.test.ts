@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, lstatSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { parseConfig } from '../../apis/config-file.ts';
 import { API_SERVICE_TARGET } from '../../controller/kubeapi/apiservice/decision.ts';
 import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts';
 import { controllerRole, type RbacRule } from '../../controller/kubeapi/rbac-rule.ts';
-import { ROOT } from '../checkout.ts';
+import { filesBelow, ROOT } from '../checkout.ts';
 import { run } from '../programs/command.ts';
 import { AGENT_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
 
@@ -399,6 +399,27 @@ describe('deploy/Dockerfile', () => {
     );
     assert.equal(checkout.length, 6);
     assert.deepEqual(image, checkout);
+  });
+});
+
+describe('YAML in deploy', () => {
+  it('has no 15 lines that another place has too, but for schemas, which each CRD must have whole', () => {
+    const places = new Map<string, string>();
+    for (const path of filesBelow('deploy')) {
+      const file = join(ROOT, path);
+      if (!/\.yaml$|\/Kustomization$/.test(path) || lstatSync(file).isSymbolicLink()) continue;
+      if (path.startsWith('deploy/crds/')) continue;
+      // The same text may be indented otherwise.
+      const lines = readFileSync(file, 'utf8')
+        .split('\n')
+        .map((line) => line.trim());
+      for (let at = 0; at + 15 <= lines.length; at++) {
+        const block = lines.slice(at, at + 15).join('\n');
+        assert.equal(places.get(block), undefined, `${path}:${at + 1}`);
+        places.set(block, `${path}:${at + 1}`);
+      }
+    }
+    assert.ok(places.size > 1_000);
   });
 });
 

@@ -5,13 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import type { Alert } from '../../build/manifests/monitoring/alert.ts';
-import { ALERTS, alertName, annotationsOf } from '../../build/manifests/monitoring/rules.ts';
+import { ALERTS, alertName, annotationsOf, ruleGroups } from '../../build/manifests/monitoring/rules.ts';
+import { output } from '../../build/programs/command.ts';
 import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { ALERT_CASES, type AlertCase, HEALTHY } from './alert-cases.ts';
 import { promtool } from './promtool.ts';
-
-const RULES = join(ROOT, 'deploy/monitoring/rules.yaml');
 
 interface RuleFile {
   readonly groups: readonly {
@@ -23,15 +22,21 @@ interface RuleFile {
 describe('the alerts', function () {
   this.timeout(120_000);
   let folder: string;
+  /** The alerts as a file for `rule_files`, by the command of docs/metrics.md. */
+  let rules: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'nodewall-alerts-'));
+    rules = join(folder, 'nodewall-rules.yaml');
+    const page = await readFile(join(ROOT, 'docs/metrics.md'), 'utf8');
+    const [, command] = /^(sed .*) > nodewall-rules\.yaml$/m.exec(page) ?? assert.fail('docs/metrics.md');
+    await writeFile(rules, await output(['sh', '-c', command ?? ''], { cwd: ROOT }));
   });
   after(() => rm(folder, { recursive: true }));
 
   /** Fails with what promtool says. */
-  async function checkTests(tests: readonly object[], rules = RULES): Promise<void> {
+  async function checkTests(tests: readonly object[], tested = rules): Promise<void> {
     const file = join(folder, 'tests.yaml');
-    await writeFile(file, stringify({ rule_files: [rules], evaluation_interval: '1m', tests }));
+    await writeFile(file, stringify({ rule_files: [tested], evaluation_interval: '1m', tests }));
     const { code, stdout, stderr } = await promtool(['test', 'rules', file]);
     assert.equal(code, 0, stdout + stderr);
   }
@@ -40,17 +45,18 @@ describe('the alerts', function () {
    * A file with this alert alone of those that are shipped: promtool evaluates all rules of a file.
    */
   async function ruleOf(alert: Alert): Promise<string> {
-    const { groups } = parse(await readFile(RULES, 'utf8')) as RuleFile;
-    const only = groups.map(({ rules, ...group }) => {
-      return { ...group, rules: rules.filter((one) => one.alert === alertName(alert)) };
+    const { groups } = parse(await readFile(rules, 'utf8')) as RuleFile;
+    const only = groups.map((group) => {
+      return { ...group, rules: group.rules.filter((one) => one.alert === alertName(alert)) };
     });
     const file = join(folder, 'rule.yaml');
-    await writeFile(file, stringify({ groups: only.filter(({ rules }) => rules.length > 0) }));
+    await writeFile(file, stringify({ groups: only.filter((group) => group.rules.length > 0) }));
     return file;
   }
 
-  it('are valid rules of Prometheus', async () => {
-    const { code, stdout, stderr } = await promtool(['check', 'rules', RULES]);
+  it('are valid rules of Prometheus, and all that there are', async () => {
+    assert.deepEqual(parse(await readFile(rules, 'utf8')), ruleGroups());
+    const { code, stdout, stderr } = await promtool(['check', 'rules', rules]);
     assert.equal(code, 0, stdout + stderr);
     assert.match(stdout, new RegExp(`${ALERTS.length} rules found`));
   });

@@ -7,6 +7,8 @@ import { NODE_ALERTS } from './node-alerts.ts';
 
 const MADE = '# Made of build/manifests/monitoring by `npm run generate`; edit there.\n';
 const ROOT = new URL('../../../', import.meta.url);
+/** The alerts, below the root. */
+const RULES = 'deploy/kustomize/components/monitoring/prometheus-rule.yaml';
 /**
  * By which the sidecar of Grafana's chart finds dashboards; kube-prometheus-stack's wants this
  * value.
@@ -52,8 +54,8 @@ export function annotationsOf(alert: Alert): Readonly<Record<string, string>> {
 }
 
 /**
- * The rules as a file, as a manifest for the Prometheus Operator, and the runbook of each alert;
- * the dashboards as files.
+ * The rules as a manifest for the Prometheus Operator, whose `spec` is a rules file of Prometheus;
+ * the runbook of each alert; the dashboards as files.
  */
 export function monitoringFiles(): Map<URL, string> {
   const manifest = {
@@ -62,10 +64,8 @@ export function monitoringFiles(): Map<URL, string> {
     metadata: metadata('nodewall'),
     spec: ruleGroups(),
   };
-  const yaml = (value: object): string => MADE + stringify(value, { lineWidth: 0 });
   return new Map([
-    [new URL('deploy/monitoring/rules.yaml', ROOT), yaml(ruleGroups())],
-    [new URL('deploy/kustomize/components/monitoring/prometheus-rule.yaml', ROOT), yaml(manifest)],
+    [new URL(RULES, ROOT), MADE + stringify(manifest, { lineWidth: 0 })],
     [new URL('docs/runbooks.md', ROOT), runbooks()],
     ...DASHBOARDS.map((one): [URL, string] => [
       new URL(`deploy/monitoring/dashboards/${one.name}.json`, ROOT),
@@ -105,8 +105,8 @@ function runbooks(): string {
 
 # Runbooks
 
-One for each alert of [deploy/monitoring/rules.yaml](../deploy/monitoring/rules.yaml), which are made for the metrics of
-the controllers and of all nodes ([metrics.md](metrics.md#alerts)).
+One for [each alert](../${RULES}). The alerts are made
+for the metrics of the controllers and of all nodes ([metrics.md](metrics.md#alerts)).
 
 | alert | severity | summary |
 | --- | --- | --- |
