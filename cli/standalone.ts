@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
+import { envelopeOf } from '../agent/apply/envelope.ts';
 import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
 import { watchAddresses } from '../agent/run/address-watch.ts';
 import { AgentLog } from '../agent/run/agent-log.ts';
@@ -100,7 +101,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     if (outcome.renamed === '')
       manifestReports.node({ read: snapshot.objects, objects: seen.objects, isMachine: machine !== null });
     if (seen.state === null) return;
-    enforcement.submit(seen.state);
+    enforcement.submit(envelopeOf(seen.state));
     // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
     const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
     remembering = committed.then(() => savedVersions.save(source.remember()));
@@ -110,7 +111,7 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     const state = await saved.readState();
     // The manifests may have become readable meanwhile; their content is newer.
     const isNeeded = !outcome.snapshot?.complete || !outcome.declared;
-    if (state !== null && isNeeded) enforcement.submit(state);
+    if (state !== null && isNeeded) enforcement.submit(envelopeOf(state));
     return state !== null;
   }
 

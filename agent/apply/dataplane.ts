@@ -70,6 +70,11 @@ export class FamilyError extends Error {
   }
 }
 
+/** The family that has rules of an earlier state; null: both have those in force. */
+export function lackingFamily({ failedFamily = null }: Pick<Applied, 'failedFamily'>): Family | null {
+  return failedFamily === null || failedFamily.isBare ? null : failedFamily.family;
+}
+
 /** A part of a change was refused; the rules enforced before stay in force. */
 export class RefusedError extends Error {
   override readonly name: string = 'RefusedError';

@@ -10,6 +10,7 @@ import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';
 import { type Applied, FamilyError, RefusedError } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
+import { envelopeOf } from './envelope.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
 /** An enforcer with the fake kernel, and everything that it reported. */
@@ -30,13 +31,13 @@ function setUp({
     reconciler,
     renderer: (canLog) => renderer(DEFAULT_CONFIG, canLog),
     clock,
-    lastGood: async () => lastGood,
+    lastGood: async () => (lastGood === null ? null : envelopeOf(lastGood)),
     ...(settled === undefined ? {} : { settled }),
     events: {
       enforced(result) {
         results.push(result);
         const failed = [...result.failed.keys()].map((key) => ` without ${key}`).join('');
-        said.push(`enforced ${policies(result.state).join(' ')}${failed}`);
+        said.push(`enforced ${policies(result.resolved).join(' ')}${failed}`);
       },
       failed: (_, retryIn) => void said.push(`failed, again in ${retryIn}`),
       unrecorded: () => void said.push('unrecorded'),
@@ -60,7 +61,7 @@ function setUp({
         })
         .sort(),
     async submit(state: NodeState): Promise<void> {
-      enforcer.submit(state);
+      enforcer.submit(envelopeOf(state));
       await enforcer.idle();
     },
     async pass(milliseconds: number): Promise<void> {
@@ -135,7 +136,7 @@ describe('the enforcer', () => {
   it('makes at most three applies for a burst of states; the newest one wins', async () => {
     const { enforcer, results, inForce } = setUp();
     for (let port = 1; port <= 1000; port++) {
-      enforcer.submit(state({ a: port }));
+      enforcer.submit(envelopeOf(state({ a: port })));
       // Lets an apply start in the middle of the burst.
       if (port === 500) await Promise.resolve();
     }
@@ -153,7 +154,7 @@ describe('the enforcer', () => {
       running--;
     });
     for (let port = 1; port <= 5; port++) {
-      enforcer.submit(state({ a: port }));
+      enforcer.submit(envelopeOf(state({ a: port })));
       enforcer.verify();
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -220,23 +221,23 @@ describe('before the first rules', () => {
 
   it('connections are tracked by a state without rules, once', async () => {
     const { enforcer, asked } = firstSetUp(() => false);
-    enforcer.submit(state({ a: 1 }));
+    enforcer.submit(envelopeOf(state({ a: 1 })));
     await enforcer.idle();
-    enforcer.submit(state({ a: 2 }));
+    enforcer.submit(envelopeOf(state({ a: 2 })));
     await enforcer.idle();
     assert.deepEqual(asked, ['before', '', 'after', 'a', 'a']);
   });
 
   it('a state without rules is the change that is reported', async () => {
     const { enforcer, enforced } = firstSetUp(() => false);
-    enforcer.submit(state({}));
+    enforcer.submit(envelopeOf(state({})));
     await enforcer.idle();
     assert.deepEqual(enforced, [false]);
   });
 
   it('nothing is done where an earlier run has rules in force', async () => {
     const { enforcer, asked } = firstSetUp(() => true);
-    enforcer.submit(state({ a: 1 }));
+    enforcer.submit(envelopeOf(state({ a: 1 })));
     await enforcer.idle();
     assert.deepEqual(asked, ['a']);
   });
@@ -246,7 +247,7 @@ describe('before the first rules', () => {
       () => false,
       (desired) => policies(desired).includes('bad'),
     );
-    enforcer.submit(state({ a: 1, bad: 2 }));
+    enforcer.submit(envelopeOf(state({ a: 1, bad: 2 })));
     await enforcer.idle();
     assert.deepEqual(asked, ['before', '', 'after', 'a bad', '', 'a', 'a bad', 'a']);
   });
@@ -275,13 +276,13 @@ it('ends with the reported state in force when the last policy it tried is refus
     clock: fakeClock(),
     lastGood: async () => null,
     events: {
-      enforced: (result) => void enforced.push(policies(result.state).join(' ')),
+      enforced: (result) => void enforced.push(policies(result.resolved).join(' ')),
       failed: () => assert.fail(),
       unrecorded: () => assert.fail(),
       drifted: () => assert.fail(),
     },
   });
-  enforcer.submit(state({ a: 1, bad: 2 }));
+  enforcer.submit(envelopeOf(state({ a: 1, bad: 2 })));
   await enforcer.idle();
   assert.deepEqual(asked, ['a bad', '', 'a', 'a bad', 'a']);
   assert.deepEqual(enforced, ['a']);
@@ -311,7 +312,7 @@ it('reports the rules of one family as in force, and the failure of the other un
       return true;
     },
     events: {
-      enforced: (result) => void said.push(`enforced ${policies(result.state).join(' ')}`),
+      enforced: (result) => void said.push(`enforced ${policies(result.resolved).join(' ')}`),
       failed: (error, retryIn) => void said.push(`${error.message}, again in ${retryIn}`),
       unrecorded: () => assert.fail(),
       drifted: () => assert.fail(),
@@ -319,7 +320,7 @@ it('reports the rules of one family as in force, and the failure of the other un
     // Sessions are kept: the first rules are in force for IPv4.
     beforeFirst: async (track) => void (await track()),
   });
-  enforcer.submit(state({ a: 1 }));
+  enforcer.submit(envelopeOf(state({ a: 1 })));
   await enforcer.idle();
   const failure = 'the rules of IPv6 could not be changed: ip6tables: no';
   assert.deepEqual(said.splice(0), ['enforced a', `${failure}, again in 1000`]);
@@ -348,7 +349,7 @@ for (const silently of [false, true]) {
       await submit(state({ a: 9, bad: 66 }));
       assert.deepEqual(inForce(), ['a:9', 'bad:2']);
       // The reported state is the one in force.
-      assert.deepEqual(policies(results.at(-1)?.state ?? state({})), ['a', 'bad']);
+      assert.deepEqual(policies(results.at(-1)?.resolved ?? state({})), ['a', 'bad']);
       await submit(state({ a: 8, bad: 66 }));
       assert.deepEqual(inForce(), ['a:8', 'bad:2']);
     });
@@ -451,7 +452,8 @@ describe('a kernel without NFLOG', () => {
     await submit(nodeState(...objects, closing('e', 5)));
     assert.deepEqual(said, ['unrecorded', 'enforced a b c d', 'enforced a b c d e']);
     assert.deepEqual(
-      results.flatMap(({ state: { rules } }) => rules.map(({ log }) => log !== null)).filter(Boolean).length,
+      results.flatMap(({ resolved: { rules } }) => rules.map(({ log }) => log !== null)).filter(Boolean)
+        .length,
       4,
       'what is in force still says what should be recorded',
     );
@@ -476,7 +478,7 @@ describe('a refused policy about services', () => {
     kernel.intercept(refusing(66));
     await submit(nodeState(api, closing('a', 66)));
     assert.deepEqual(
-      results.map(({ state: { rules, serviceSets } }) => [rules.length, serviceSets.size]),
+      results.map(({ resolved: { rules, serviceSets } }) => [rules.length, serviceSets.size]),
       [
         [1, 1],
         [1, 1],
@@ -557,7 +559,7 @@ describe('a retry that waits', () => {
     kernel.intercept(() => {
       throw toNftError('ENOMEM', 'Cannot allocate memory');
     });
-    enforcer.submit(state({ a: 1 }));
+    enforcer.submit(envelopeOf(state({ a: 1 })));
     await enforcer.close();
     assert.deepEqual(clock.waiting(), []);
   });
@@ -630,7 +632,7 @@ describe('a comparison', () => {
     await submit(state({ a: 1 }));
     tamper(kernel, { what: 'addsChain', pick: 7 });
     enforcer.verify();
-    enforcer.submit(state({ a: 1 }));
+    enforcer.submit(envelopeOf(state({ a: 1 })));
     await enforcer.idle();
     assert.deepEqual(inForce(), ['a:1']);
     assert.ok(

@@ -3,20 +3,17 @@ import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
-import { changedPolicies, policyKey, substitute } from './plan/substitute.ts';
+import { type Envelope, type Forms, substituteForms } from './envelope.ts';
+import { changedPolicies, policyKey } from './plan/substitute.ts';
 
 /**
- * The result of enforcing a submitted state. If that took several applies, `change` and the times
- * are those of the last one. If left-overs could not be removed, the enforcer tries again.
+ * The state in force: the submitted one, with the failed policies in their last good version or
+ * left out. If that took several applies, `change` and the times are those of the last one. If
+ * left-overs could not be removed, the enforcer tries again.
  */
-export interface Enforced extends Applied {
-  /** The state that was submitted. */
-  readonly wanted: NodeState;
-  /**
-   * The state in force: the wanted state, with the failed policies in their last good version or
-   * left out.
-   */
-  readonly state: NodeState;
+export interface Enforced extends Applied, Forms {
+  /** As it was submitted. */
+  readonly envelope: Envelope;
   /** The error of each policy that could not be applied, by API group/name. */
   readonly failed: ReadonlyMap<string, Error>;
   /** Total time, including reading the kernel and garbage collection. */
@@ -49,7 +46,7 @@ export interface EnforcerOptions<Desired> {
    * Reads the state that an earlier run last had in force. Called when a policy is refused before
    * anything was applied.
    */
-  readonly lastGood: () => Promise<NodeState | null>;
+  readonly lastGood: () => Promise<Forms | null>;
   /**
    * Called after each successful apply, before the next one, with the policies that failed. If none
    * failed, the left-overs may be removed. Resolves with false if it has to be tried again later.
@@ -66,9 +63,9 @@ const FIRST_RETRY = 1_000;
 const LAST_RETRY = 60_000;
 
 /**
- * Keeps the newest wanted state in force. One apply runs at a time; states submitted meanwhile are
- * combined in one next apply, so a burst costs two. A policy that can't be applied doesn't affect
- * the others: its last good version stays, and it is retried with back-off.
+ * Keeps the newest submitted state in force. One apply runs at a time; states submitted meanwhile
+ * are combined in one next apply, so a burst costs two. A policy that can't be applied doesn't
+ * affect the others: its last good version stays, and it is retried with back-off.
  */
 export class Enforcer<Desired> {
   readonly #reconciler: Reconciler<Desired>;
@@ -77,14 +74,14 @@ export class Enforcer<Desired> {
   #canLog = true;
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
-  readonly #lastGood: () => Promise<NodeState | null>;
+  readonly #lastGood: () => Promise<Forms | null>;
   readonly #settled: (failed: Enforced['failed']) => Promise<boolean>;
   readonly #beforeFirst: EnforcerOptions<Desired>['beforeFirst'];
   /** The kernel held no rules of ours when this run began. */
   #beganEmpty = false;
-  #wanted: NodeState | null = null;
+  #submitted: Envelope | null = null;
   /** The state in force; null before the first apply. */
-  #good: NodeState | null = null;
+  #good: Forms | null = null;
   readonly #pending = { verify: false, apply: false };
   #running: Promise<void> | null = null;
   #closed = false;
@@ -104,8 +101,8 @@ export class Enforcer<Desired> {
   }
 
   /** Enforces a state. The newest state wins. */
-  submit(state: NodeState): void {
-    this.#wanted = state;
+  submit(envelope: Envelope): void {
+    this.#submitted = envelope;
     this.#request('apply');
   }
 
@@ -157,14 +154,14 @@ export class Enforcer<Desired> {
   }
 
   async #enforce(): Promise<void> {
-    const wanted = this.#wanted;
-    if (wanted === null) return;
+    const envelope = this.#submitted;
+    if (envelope === null) return;
     const started = this.#clock.now();
-    const first = this.#good === null ? await this.#trackFirst(wanted) : null;
-    const applied = await this.#applyWithout(wanted);
+    const first = this.#good === null ? await this.#trackFirst(envelope.resolved) : null;
+    const applied = await this.#applyWithout(envelope);
     const result = first !== null && applied.change.isEmpty ? { ...applied, change: first.change } : applied;
-    this.#good = result.state;
-    this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
+    this.#good = { plain: result.plain, resolved: result.resolved };
+    this.#events.enforced({ ...result, envelope, milliseconds: this.#clock.now() - started });
     const { failedFamily = null } = result;
     if (failedFamily !== null) {
       this.#scheduleRetry((retryIn) => this.#events.failed(failedFamily, retryIn));
@@ -177,12 +174,12 @@ export class Enforcer<Desired> {
   }
 
   /** Before the first rules. Null: nothing was applied. */
-  async #trackFirst(wanted: NodeState): Promise<Applied | null> {
+  async #trackFirst(state: NodeState): Promise<Applied | null> {
     if (this.#beforeFirst === undefined || this.#beganEmpty) return null;
     if (await this.#reconciler.holdsRules()) return null;
     let applied: Applied | null = null;
     await this.#beforeFirst(async () => {
-      applied = await this.#reconciler.apply(this.#render({ ...wanted, rules: [] }));
+      applied = await this.#reconciler.apply(this.#render({ ...state, rules: [] }));
     });
     this.#beganEmpty = true;
     return applied;
@@ -192,12 +189,13 @@ export class Enforcer<Desired> {
    * Applies the state. If a policy is refused, replaces it by its last good version; if that is
    * refused too, leaves it out.
    */
-  async #applyWithout(wanted: NodeState): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
+  async #applyWithout({ plain, resolved }: Forms): Promise<Result> {
     const failed = new Map<string, Error>();
-    let state = wanted;
+    const submitted = { plain, resolved };
+    let forms: Forms = submitted;
     for (;;) {
       try {
-        return { state, failed, ...(await this.#reconciler.apply(this.#render(state))) };
+        return { ...forms, failed, ...(await this.#apply(forms)) };
       } catch (error) {
         // An error other than a refusal (such as a failed dump) is not caused by a policy: the
         // whole state is retried later.
@@ -207,10 +205,10 @@ export class Enforcer<Desired> {
           continue;
         }
         const { source } = error;
-        if (source === null) return await this.#applyOneByOne(wanted, error);
+        if (source === null) return await this.#applyOneByOne(submitted, error);
         const key = `${source.apiGroup}/${source.policy}`;
-        if (!state.rules.some((rule) => policyKey(rule) === key)) throw error;
-        state = substitute(state, key, failed.has(key) ? null : await this.#goodState());
+        if (!forms.resolved.rules.some((rule) => policyKey(rule) === key)) throw error;
+        forms = substituteForms(forms, key, failed.has(key) ? null : await this.#goodState());
         failed.set(key, failed.get(key) ?? error);
       }
     }
@@ -223,7 +221,7 @@ export class Enforcer<Desired> {
     this.#events.unrecorded(error);
   }
 
-  async #goodState(): Promise<NodeState | null> {
+  async #goodState(): Promise<Forms | null> {
     return this.#good ?? (await this.#lastGood());
   }
 
@@ -233,28 +231,32 @@ export class Enforcer<Desired> {
    * holds rules, removing the changed policies could open what the table closes, so nothing is
    * touched.
    */
-  async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
+  async #applyOneByOne(submitted: Forms, first: Error): Promise<Result> {
     const good = await this.#goodState();
-    const suspects = changedPolicies(wanted, good);
+    const suspects = changedPolicies(submitted.resolved, good?.resolved ?? null);
     if (suspects.length === 0 || (good === null && (await this.#mayHoldRules()))) throw first;
     const failed = new Map<string, Error>();
-    let state = suspects.reduce((rest, key) => substitute(rest, key, good), wanted);
-    let applied = await this.#reconciler.apply(this.#render(state));
+    let forms = suspects.reduce((rest, key) => substituteForms(rest, key, good), submitted);
+    let applied = await this.#apply(forms);
     for (const key of suspects) {
-      const next = substitute(state, key, wanted);
+      const next = substituteForms(forms, key, submitted);
       try {
-        applied = await this.#reconciler.apply(this.#render(next));
-        state = next;
+        applied = await this.#apply(next);
+        forms = next;
       } catch (error) {
         failed.set(key, toError(error));
       }
     }
-    // Removes the left-overs of a refused trial, and makes sure that `state` is the one in force.
+    // Removes the left-overs of a refused trial, and makes sure that `forms` is what is in force.
     const last = suspects.at(-1);
     if (last !== undefined && failed.has(last)) {
-      applied = await this.#reconciler.apply(this.#render(state));
+      applied = await this.#apply(forms);
     }
-    return { state, failed, ...applied };
+    return { ...forms, failed, ...applied };
+  }
+
+  #apply({ resolved }: Forms): Promise<Applied> {
+    return this.#reconciler.apply(this.#render(resolved));
   }
 
   /** Whether an earlier run may have rules in force. */
@@ -269,6 +271,8 @@ export class Enforcer<Desired> {
     announce(retryIn);
   }
 }
+
+type Result = Omit<Enforced, 'milliseconds' | 'envelope'>;
 
 function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));

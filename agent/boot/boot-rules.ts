@@ -17,7 +17,7 @@ export interface BootRulesOptions {
 export class BootRules {
   readonly #saver: Saver<() => BootFiles, BootFiles>;
   readonly #enabled: boolean;
-  readonly #files = new WeakMap<NodeState, () => BootFiles>();
+  #inForce: { readonly state: NodeState; readonly files: () => BootFiles } | null = null;
   #confirmed: NodeState | null = null;
 
   constructor({ stateDir, enabled, log }: BootRulesOptions) {
@@ -42,15 +42,14 @@ export class BootRules {
    */
   inForce(state: NodeState, files: () => BootFiles): void {
     const isNothing = state.rules.length === 0 && state.egress === undefined;
-    this.#files.set(state, isNothing || !this.#enabled ? NO_FILES : files);
+    this.#inForce = { state, files: isNothing || !this.#enabled ? NO_FILES : files };
     if (state === this.#confirmed) this.confirmed(state);
   }
 
   /** The state is the one that counts from now on. */
   confirmed(state: NodeState): void {
     this.#confirmed = state;
-    const files = this.#files.get(state);
-    if (files !== undefined) this.#saver.save(files);
+    if (this.#inForce?.state === state) this.#saver.save(this.#inForce.files);
   }
 
   /** Writes what waits; from then on nothing is written. */

@@ -42,8 +42,8 @@ export interface DataplaneOptions {
   readonly lostGateways?: readonly string[];
   /** Called when the network configuration of egress gateways lacks something else than before. */
   readonly egressProblems?: (problems: readonly string[]) => void;
-  /** Called when the node finds out something else about gateways. */
-  readonly egressHealth?: (report: EgressHealthReport) => void;
+  /** Called when the node finds out something else about gateways; `memory` is for the next run. */
+  readonly egressHealth?: (report: EgressHealthReport, memory: EgressMemory) => void;
   /** The deadline of rules that are tried has passed: packets were accepted against the rules. */
   readonly deadlinePassed?: () => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;

@@ -8,8 +8,11 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
+import { type Envelope, envelopeOf } from '../apply/envelope.ts';
 import { Guard } from './guard.ts';
 import { guardFile, NO_MEMORY } from './guard-file.ts';
+import type { GuardMemory } from './guard-state.ts';
+import type { InwardProbes } from './inward-probes.ts';
 
 const QUIET = { log() {}, info() {}, warn() {}, error() {} } as unknown as Log;
 const BEFORE = nodeState(closing('p', 22));
@@ -19,7 +22,8 @@ describe('a confirmation by hand', () => {
   let folder: string;
   let clock: FakeClock;
   let guard: Guard;
-  let sent: NodeState | null;
+  let sent: Envelope | null;
+  let settled: number;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'nodewall-guard-'));
   });
@@ -27,37 +31,54 @@ describe('a confirmation by hand', () => {
   afterEach(() => guard.close());
 
   /** An agent starts, with these rules confirmed last. */
-  function start(wasTried: boolean): void {
+  function start(
+    wasTried: boolean,
+    memory: GuardMemory | null = NO_MEMORY,
+    confirmed: NodeState | null = BEFORE,
+  ): void {
     clock = fakeClock();
     sent = null;
+    settled = 0;
+    const inward = {
+      ...{
+        changing() {},
+        ended() {},
+        close() {},
+        passing: () => [],
+        unmade: () => [],
+        round: async () => new Map(),
+      },
+      settled: () => ++settled,
+    } as unknown as InwardProbes;
     guard = new Guard({
       node: 'node-0',
       config: { ...DEFAULT_CONFIG, guard: { ...DEFAULT_CONFIG.guard, confirm: 'Manual' } },
       clock: { ...clock, date: () => new Date(clock.now()) },
       log: QUIET,
       file: guardFile(folder, QUIET),
-      ...{ memory: NO_MEMORY, confirmed: BEFORE, wasTried, inward: null },
+      ...{ memory, confirmed, wasTried, inward },
       probes: () => [],
       verify: async () => {},
       isInTime: async () => true,
       controlPlane: () => [],
-      submit(state) {
-        sent = state;
+      next(envelope) {
+        sent = envelope;
       },
-      whole: (state) => state,
+      resolve: (state) => state,
       events: { save() {}, changed() {}, rolledBack() {} },
     });
+  }
+
+  function enforce(): void {
+    const envelope = sent;
+    sent = null;
+    if (envelope !== null) guard.enforced({ ...envelope, envelope });
   }
 
   /** The submitted states are in force, until nothing more is submitted. */
   async function settle(): Promise<void> {
     for (let i = 0; i < 20; i++) {
-      const state = sent;
-      sent = null;
-      if (state !== null) {
-        const plain = guard.withoutDeadline(state);
-        guard.enforced(plain, plain, null);
-      }
+      enforce();
       clock.pass(1);
       await guard.idle();
       await nextTurn();
@@ -66,19 +87,17 @@ describe('a confirmation by hand', () => {
 
   /** A change is in force, and it is not known yet that it is tried. */
   async function change(...ports: readonly number[]): Promise<void> {
-    guard.submit(ports.length === 0 ? nodeState() : nodeState(closing('p', ...ports)));
+    guard.submit(envelopeOf(ports.length === 0 ? nodeState() : nodeState(closing('p', ...ports))));
     while (sent === null) await nextTurn();
-    const plain = guard.withoutDeadline(sent);
-    sent = null;
-    guard.enforced(plain, plain, null);
+    enforce();
   }
 
   it('is refused once where the run before had put the change in force, and was killed at once', async () => {
     start(true);
     // An agent of a cluster wants the confirmed state until its controller answers.
-    guard.submit(BEFORE);
+    guard.submit(envelopeOf(BEFORE));
     await settle();
-    guard.submit(nodeState(closing('p', 22, 23)));
+    guard.submit(envelopeOf(nodeState(closing('p', 22, 23))));
     await settle();
     await assert.rejects(guard.confirm(), INTERRUPTED);
     assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
@@ -86,7 +105,7 @@ describe('a confirmation by hand', () => {
 
   it('is refused once where the interruption came before it was known that the change is tried', async () => {
     start(false);
-    guard.submit(BEFORE);
+    guard.submit(envelopeOf(BEFORE));
     await settle();
     await change(22, 23);
     guard.lost();
@@ -101,19 +120,28 @@ describe('a confirmation by hand', () => {
 
   it('is taken at once of a change that comes while an agent that starts makes its probes', async () => {
     start(false);
-    guard.submit(nodeState(closing('p', 22, 23)));
+    guard.submit(envelopeOf(nodeState(closing('p', 22, 23))));
     await settle();
     assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
   });
 
   it('is taken at once of a change after one that was interrupted, and denied nothing', async () => {
     start(true);
-    guard.submit(BEFORE);
+    guard.submit(envelopeOf(BEFORE));
     await settle();
     await change();
     await settle();
     await change(22, 23);
     await settle();
     assert.deepEqual(await guard.confirm(), ['nodewall.io/p']);
+  });
+
+  it('comes from rules that are in force: before the first ones, nothing is known of probes to the node', async () => {
+    start(false, null, null);
+    assert.equal(settled, 0);
+    guard.submit(envelopeOf(nodeState()));
+    assert.equal(settled, 0);
+    await settle();
+    assert.ok(settled > 0);
   });
 });

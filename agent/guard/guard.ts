@@ -2,9 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
-import type { Family } from '../../lib/net/address.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { lackingFamily } from '../apply/dataplane.ts';
+import type { Enforced } from '../apply/enforcer.ts';
+import { type Envelope, envelopeOf } from '../apply/envelope.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { AGAIN, NOTHING } from './guard-effects.ts';
 import type { GuardFile } from './guard-file.ts';
@@ -30,6 +32,7 @@ import type { Probe } from './probes.ts';
 import { proofOf } from './proof-step.ts';
 import { RoundBefore } from './round-before.ts';
 import { TrialDeadline } from './trial-deadline.ts';
+import type { Judged } from './verdicts.ts';
 
 export interface GuardParts {
   readonly node: string;
@@ -55,10 +58,10 @@ export interface GuardParts {
   readonly isInTime: () => Promise<boolean>;
   /** API servers and controllers, whatever the configuration's failsafe list is. */
   readonly controlPlane: () => readonly FailsafeEntry[];
-  /** Passes a state on to be enforced. */
-  readonly submit: (state: NodeState) => void;
+  /** Passes an envelope on to be enforced. */
+  readonly next: (envelope: Envelope) => void;
   /** The state with what this node adds: addresses of names, local pods. */
-  readonly whole: (state: NodeState) => NodeState;
+  readonly resolve: (state: NodeState) => NodeState;
   readonly events: GuardEvents;
 }
 
@@ -94,16 +97,16 @@ export class Guard {
   readonly #judgement: Judgement;
   readonly #rounds: ProbeRounds;
   readonly #deadline: TrialDeadline;
-  readonly #wantedOf = new WeakMap<NodeState, NodeState>();
   #state: GuardState;
-  #wanted: NodeState | null = null;
-  #submitted: NodeState | null;
-  /** The state that the next turn of the event loop submits. */
-  #queued: NodeState | null = null;
+  #wanted: Envelope | null = null;
+  /** Without its deadline; at first, the state confirmed last. */
+  #submitted: Envelope | null;
+  /** The next turn of the event loop passes it on. */
+  #isQueued = false;
   #cancelWake = (): void => {};
   #isClosed = false;
   /** With its deadline. */
-  #sent: NodeState | null = null;
+  #sent: Envelope | null = null;
   /** A change is tried again since nobody was asked to confirm it by a new connection. */
   #isInterrupted: boolean;
 
@@ -121,21 +124,21 @@ export class Guard {
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
-    this.#submitted = confirmed;
+    this.#submitted = confirmed === null ? null : envelopeOf(confirmed);
     this.#isInterrupted = wasTried;
     this.#before = new RoundBefore(parts);
     this.#judgement = new Judgement({
       ...parts,
       confirmed: () => this.#state.confirmed,
-      before: (state) => this.#before.results(state),
-      done: (state, verdict) => this.#judged(state, verdict),
+      before: ({ round }) => this.#before.results(round),
+      done: (judged, verdict) => this.#judged(judged, verdict),
     });
     this.#deadline = new TrialDeadline({ ...parts, touched: (state) => this.#judgement.touched(state) });
     this.#rounds = new ProbeRounds({
       ...parts,
       isTrial: () => this.#state.trial !== null,
-      inForce: () => this.#judgement.inForce?.whole ?? null,
-      confirmed: () => (this.#state.confirmed === null ? null : parts.whole(this.#state.confirmed)),
+      inForce: () => this.#judgement.inForce?.resolved ?? null,
+      confirmed: () => (this.#state.confirmed === null ? null : parts.resolve(this.#state.confirmed)),
       done: (began, results) => this.#happened({ kind: 'round', began, results }),
     });
     this.#happened({ kind: 'started' });
@@ -143,31 +146,23 @@ export class Guard {
   }
 
   /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
-  submit(wanted: NodeState): void {
-    this.#wanted = wanted;
+  submit(envelope: Envelope): void {
+    this.#wanted = envelope;
     this.#pass(false);
   }
 
-  /** The state that was wanted, of one that this guard passed on. */
-  wantedOf(state: NodeState): NodeState {
-    return this.#wantedOf.get(state) ?? state;
-  }
-
-  /** A state that this guard passed on, without its deadline. */
-  withoutDeadline(state: NodeState): NodeState {
-    return this.#deadline.without(state);
-  }
-
-  /** `state` is in force, but for rules of `lacking`; `whole` has what the node adds. */
-  enforced(state: NodeState, whole: NodeState, lacking: Family | null): void {
+  /** What of an envelope that was passed on is in force. */
+  enforced(result: Pick<Enforced, 'envelope' | 'plain' | 'resolved' | 'failedFamily'>): void {
     if (this.#isClosed) return;
-    this.#happened({ kind: 'family', lacking });
-    if (!this.#judgement.applied({ state, whole })) return;
+    const { plain: state, resolved, envelope } = result;
+    const { round } = envelope;
+    this.#happened({ kind: 'family', lacking: lackingFamily(result) });
+    if (!this.#judgement.applied({ plain: state, resolved, round })) return;
     const { trial, confirmed, holds, check } = this.#state;
     const isQuiet = check === null && this.#judgement.running === null && holds.length === 0;
     const hasSameRules = isQuiet && trial === null && confirmed?.rules === state.rules;
     if (hasSameRules && this.#judgement.touched(state).length === 0) {
-      this.#before.forget(state);
+      this.#before.forget(round);
       this.#happened({ kind: 'applied', state, isTried: false, ...NOTHING });
       return;
     }
@@ -183,7 +178,7 @@ export class Guard {
   /** A third party changed the rules, or packets were accepted past the deadline. */
   lost(): void {
     // Also before it is known that the change is tried.
-    this.#isInterrupted ||= this.#sent?.deadline !== undefined;
+    this.#isInterrupted ||= this.#sent?.resolved.deadline !== undefined;
     this.#happened({ kind: 'lost' });
   }
 
@@ -214,7 +209,7 @@ export class Guard {
 
   report(): GuardReport {
     const { trial, proof, holds, lacking } = this.#state;
-    const rules = this.#wanted?.rules ?? [];
+    const rules = this.#wanted?.wanted.rules ?? [];
     const generationOf = (key: string): number | undefined =>
       rules.find((rule) => policyKey(rule) === key)?.source.generation;
     return {
@@ -228,7 +223,7 @@ export class Guard {
 
   /** Resolves once no state waits to be submitted or judged. */
   async idle(): Promise<void> {
-    while (this.#queued !== null || this.#judgement.running !== null) {
+    while (this.#isQueued || this.#judgement.running !== null) {
       await (this.#judgement.running ?? nextTurn());
     }
   }
@@ -248,46 +243,44 @@ export class Guard {
 
   /** @param isUrgent in this turn of the event loop, without probes before */
   #pass(isUrgent: boolean): void {
-    const wanted = this.#wanted;
-    if (wanted === null || this.#isClosed) return;
+    const envelope = this.#wanted;
+    if (envelope === null || this.#isClosed) return;
+    const { wanted } = envelope;
     const changes = this.#state.proof === null ? [] : policyChanges(this.#state.confirmed, wanted);
     this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key), changes });
     const state = this.#allowed(wanted);
-    if (state !== wanted) this.#wantedOf.set(state, wanted);
-    const isSame = sameRules(this.#submitted, state) && this.#judgement.touched(state).length === 0;
-    this.#submitted = state;
+    const last = this.#submitted;
+    const isSame = sameRules(last?.plain ?? null, state) && this.#judgement.touched(state).length === 0;
     if (!isSame) this.#parts.inward?.changing();
-    if (this.#queued !== null && !isUrgent) {
-      this.#probeBefore(state);
-      this.#queued = state;
-      return;
-    }
-    if (isSame || isUrgent) {
-      this.#queued = null;
-      this.#send(state);
-      return;
-    }
-    this.#probeBefore(state);
-    this.#queued = state;
+    const isAtOnce = isUrgent || (isSame && !this.#isQueued);
+    const kept = last?.plain === state ? last.round : null;
+    const round = isAtOnce ? kept : this.#probeBefore(state);
+    this.#submitted = { ...envelope, plain: state, resolved: state, round };
+    const isWaiting = this.#isQueued;
+    this.#isQueued = !isAtOnce;
+    if (isAtOnce) this.#send(this.#submitted);
     // The probes' packets leave in this turn of the event loop.
-    setImmediate(() => {
-      const next = this.#queued;
-      this.#queued = null;
-      if (next !== null && !this.#isClosed) this.#send(next);
-    });
+    else if (!isWaiting) setImmediate(() => this.#sendQueued());
   }
 
-  #send(state: NodeState): void {
-    this.#sent = this.#deadline.over(state, this.#state);
-    this.#parts.submit(this.#sent);
+  #sendQueued(): void {
+    const isQueued = this.#isQueued;
+    this.#isQueued = false;
+    if (isQueued && this.#submitted !== null && !this.#isClosed) this.#send(this.#submitted);
+  }
+
+  #send(envelope: Envelope): void {
+    this.#sent = { ...envelope, resolved: this.#deadline.over(envelope.plain, this.#state) };
+    this.#parts.next(this.#sent);
   }
 
   /** The state in force is tried from now on, by probes that count now; or it is not any more. */
   #updateDeadline(): void {
-    const state = this.#submitted;
-    if (this.#queued !== null || this.#judgement.running !== null) return;
-    if (state === null || this.#sent === null) return;
-    if (this.#deadline.over(state, this.#state) !== this.#sent) this.#send(state);
+    const envelope = this.#submitted;
+    if (this.#isQueued || this.#judgement.running !== null) return;
+    if (envelope === null || this.#sent === null) return;
+    const now = this.#deadline.over(envelope.plain, this.#state);
+    if (now !== this.#sent.resolved) this.#send(envelope);
   }
 
   /** The state with the confirmed version of what is held. */
@@ -298,21 +291,21 @@ export class Guard {
     return sets.length === 0 ? state : withSets(state, sets, confirmed);
   }
 
-  #probeBefore(state: NodeState): void {
+  /** The state's number (RoundBefore). */
+  #probeBefore(state: NodeState): number {
     const isConfirmed =
       sameRules(this.#state.confirmed, state) && this.#judgement.touched(state).length === 0;
-    if (isConfirmed) this.#before.skip(state);
-    else this.#before.make(state);
+    return isConfirmed ? this.#before.skip() : this.#before.make();
   }
 
-  #judged(state: NodeState, verdict: Verdict): void {
-    this.#before.forget(state);
+  #judged({ plain: state, round }: Judged, verdict: Verdict): void {
+    this.#before.forget(round);
     const { inward } = this.#parts;
     const passed = [...verdict.passed, ...(inward?.passing() ?? [])];
     this.#happened({ kind: 'applied', state, ...verdict, passed, unmade: inward?.unmade() ?? [] });
     if (verdict.isTried || verdict.changes.length === 0) return;
     // The interrupted change is confirmed, or wanted no more.
-    if (state === this.#submitted && this.#state.interrupted === null) this.#isInterrupted = false;
+    if (state === this.#submitted?.plain && this.#state.interrupted === null) this.#isInterrupted = false;
     this.#parts.events.changed(this.report());
   }
 
@@ -330,7 +323,8 @@ export class Guard {
     const { trial: tried, check, proof } = this.#state;
     const isSettled = tried === null && check === null && proof === null && this.#judgement.running === null;
     // Else the rules in force may be others, which are about to be judged.
-    if (isSettled && this.#judgement.inForce?.state === this.#submitted) inward?.settled();
+    const { inForce } = this.#judgement;
+    if (isSettled && inForce !== null && inForce.plain === this.#submitted?.plain) inward?.settled();
   }
 
   #do(effect: GuardEffect): void {

@@ -31,19 +31,19 @@ describe('the judgement of a state in force', () => {
       config: DEFAULT_CONFIG,
       log: { error: (message: string) => void errors.push(message) } as unknown as Log,
       probes: () => [],
-      whole: (state) => state,
+      resolve: (state) => state,
       confirmed: () => confirmed,
       before: async () =>
         new Map([
           ...(await passed()).map((name): [string, null] => [name, null]),
           ...failed.map((name): [string, string] => [name, 'no answer']),
         ]),
-      done: (state, verdict) => void done.push({ state, verdict }),
+      done: ({ plain: state }, verdict) => void done.push({ state, verdict }),
       ...parts,
     });
   }
   function inForce(judgement: Judgement, state: NodeState): void {
-    assert.equal(judgement.applied({ state, whole: state }), true);
+    assert.equal(judgement.applied({ plain: state, resolved: state, round: null }), true);
     judgement.begin();
   }
   const keys = () => done.map(({ verdict }) => verdict.changes.map(({ key }) => key));
@@ -148,7 +148,7 @@ describe('the judgement of a state in force', () => {
 
   it('is that it is tried, with a log message, if the difference cannot be computed', async () => {
     const judgement = create({
-      whole() {
+      resolve() {
         throw new Error('bug');
       },
     });
@@ -162,8 +162,8 @@ describe('the judgement of a state in force', () => {
     const judgement = create();
     inForce(judgement, ONE);
     await judgement.running;
-    assert.equal(judgement.applied({ state: ONE, whole: { ...ONE } }), false);
-    assert.notEqual(judgement.inForce?.whole, ONE, 'with other addresses');
+    assert.equal(judgement.applied({ plain: ONE, resolved: { ...ONE }, round: null }), false);
+    assert.notEqual(judgement.inForce?.resolved, ONE, 'with other addresses');
   });
 
   it('finds the sets that have a probe’s address otherwise, once for a state', () => {

@@ -19,13 +19,13 @@ export interface JudgementParts {
   /** All probes of this agent, inward ones too. */
   readonly probes: () => readonly Probe[];
   /** The state with what this node adds: addresses of names, local pods. */
-  readonly whole: (state: NodeState) => NodeState;
+  readonly resolve: (state: NodeState) => NodeState;
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: () => NodeState | null;
   /** The probes that were made before a state: null for each that passed, else the reason. */
-  readonly before: (state: NodeState) => Promise<ReadonlyMap<string, string | null>>;
+  readonly before: (judged: Judged) => Promise<ReadonlyMap<string, string | null>>;
   /** The newest state in force is judged. */
-  readonly done: (state: NodeState, verdict: Verdict) => void;
+  readonly done: (judged: Judged, verdict: Verdict) => void;
 }
 
 /** The probes that count in a trial, by name. */
@@ -56,7 +56,7 @@ export class Judgement {
     this.#parts = parts;
   }
 
-  /** In force: as submitted, and as a whole. Null: no state is yet. */
+  /** Null: no state is in force yet. */
   get inForce(): Judged | null {
     return this.#inForce;
   }
@@ -77,13 +77,13 @@ export class Judgement {
   applied(now: Judged): boolean {
     const last = this.#inForce;
     this.#inForce = now;
-    return last?.state !== now.state;
+    return last?.plain !== now.plain;
   }
 
   /** Judges the state in force, in a later turn of the event loop. */
   begin(): void {
     if (this.#inForce === null) return;
-    this.#changes = policyChanges(this.#parts.confirmed(), this.#inForce.state);
+    this.#changes = policyChanges(this.#parts.confirmed(), this.#inForce.plain);
     this.#running ??= this.#judge();
   }
 
@@ -105,7 +105,7 @@ export class Judgement {
     const probe = probes().find((one) => one.name === name);
     if (probe === undefined || this.#inForce === null) return [];
     try {
-      return policiesAtFault(probe, { state: this.#inForce.whole, before: confirmed(), changes, config });
+      return policiesAtFault(probe, { state: this.#inForce.resolved, before: confirmed(), changes, config });
     } catch (error) {
       this.#bug(error, 'all policies that were tried are held');
       return [];
@@ -118,15 +118,15 @@ export class Judgement {
       const judged = this.#inForce;
       if (judged === null) return;
       const confirmed = this.#parts.confirmed();
-      const changes = policyChanges(confirmed, judged.state);
-      const sets = changes.length === 0 ? this.touched(judged.state) : [];
+      const changes = policyChanges(confirmed, judged.plain);
+      const sets = changes.length === 0 ? this.touched(judged.plain) : [];
       const verdict = this.#verdict(judged, changes, sets);
       const { passing, denied } = verdict.isTried ? await this.#counting(judged, confirmed) : NONE;
       if (judged !== this.#inForce || confirmed !== this.#parts.confirmed()) continue;
       if (verdict.isTried) this.#passing = passing;
       this.#running = null;
       this.#changes = [];
-      this.#parts.done(judged.state, { ...verdict, passed: [...passing, ...denied] });
+      this.#parts.done(judged, { ...verdict, passed: [...passing, ...denied] });
       return;
     }
   }
@@ -137,23 +137,23 @@ export class Judgement {
    * done so by chance, or on a busy machine: it counts if it passed the last time, and the change
    * denies it.
    */
-  async #counting({ state }: Judged, confirmed: NodeState | null): Promise<Counting> {
+  async #counting(judged: Judged, confirmed: NodeState | null): Promise<Counting> {
     const { before, probes } = this.#parts;
-    const made = await before(state);
+    const made = await before(judged);
     const passed = [...made].filter(([, error]) => error === null).map(([name]) => name);
     const others = outward(probes()).filter(({ name }) => !passed.includes(name));
     const deniedBefore = this.#deniedBy(confirmed, others);
     const possible = others.filter(({ name }) => !deniedBefore.has(name));
     const unmade = possible.filter(({ name }) => !made.has(name)).map(({ name }) => name);
     const failed = possible.filter(({ name }) => made.has(name) && this.#passing.includes(name));
-    return { passing: [...passed, ...unmade], denied: [...this.#deniedBy(state, failed).keys()] };
+    return { passing: [...passed, ...unmade], denied: [...this.#deniedBy(judged.plain, failed).keys()] };
   }
 
   #deniedBy(state: NodeState | null, probes: readonly Probe[]): ReadonlyMap<string, unknown> {
-    const { config, whole } = this.#parts;
+    const { config, resolve } = this.#parts;
     if (state === null || probes.length === 0) return new Map();
     try {
-      return faults(probes, whole(state), config);
+      return faults(probes, resolve(state), config);
     } catch (error) {
       this.#bug(error, 'probes that rules deny may count, or not');
       return new Map();
@@ -162,10 +162,10 @@ export class Judgement {
 
   /** A bug in what is computed here must not end the agent: then the state is tried. */
   #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
-    const { config, whole, probes } = this.#parts;
+    const { config, resolve, probes } = this.#parts;
     const confirmed = this.#parts.confirmed();
     try {
-      const before = confirmed === null ? null : whole(confirmed);
+      const before = confirmed === null ? null : resolve(confirmed);
       return judgedAs({ ...judged, before, changes, sets, probes, config });
     } catch (error) {
       this.#bug(error, 'the rules in force are tried');

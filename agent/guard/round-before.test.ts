@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import type { Probe } from './probes.ts';
 import { RoundBefore } from './round-before.ts';
@@ -37,38 +36,36 @@ describe('the round before a change', () => {
   afterEach(() => server.close());
 
   /** The names of those that passed. */
-  async function passed(state: NodeState): Promise<string[]> {
-    return [...(await round.results(state))].filter(([, error]) => error === null).map(([name]) => name);
+  async function passed(number: number): Promise<string[]> {
+    return [...(await round.results(number))].filter(([, error]) => error === null).map(([name]) => name);
   }
 
-  const [first, second, third] = ['a', 'b', 'c'].map(emptyNodeState) as [NodeState, NodeState, NodeState];
-
   it('has the outward probes that pass, until its state is judged', async () => {
-    assert.deepEqual(await passed(first), []);
-    round.make(first);
+    assert.deepEqual(await passed(0), []);
+    const first = round.make();
     assert.deepEqual(await passed(first), ['open']);
     round.forget(first);
     assert.deepEqual(await passed(first), []);
   });
 
   it('is made once for a burst of states, and again for a later one', async () => {
-    round.make(first);
+    round.make();
     clock.pass(899);
-    round.make(second);
+    const second = round.make();
     assert.equal(rounds, 1);
     clock.pass(1);
-    round.make(third);
+    const third = round.make();
     assert.equal(rounds, 2);
     assert.deepEqual(await passed(second), ['open']);
     assert.deepEqual(await passed(third), ['open']);
   });
 
   it('stays for a state that is submitted before an earlier one is judged', async () => {
-    round.make(first);
+    const first = round.make();
     clock.pass(100);
-    round.make(second);
+    const second = round.make();
     clock.pass(900);
-    round.make(third);
+    const third = round.make();
     round.forget(first);
     assert.deepEqual(await passed(second), ['open']);
     round.forget(second);
@@ -77,22 +74,22 @@ describe('the round before a change', () => {
   });
 
   it('is not made before a state that is not tried, and forgotten with it', async () => {
-    round.make(first);
-    round.skip(second);
+    const first = round.make();
+    const second = round.skip();
     assert.equal(rounds, 1);
     round.forget(second);
     assert.deepEqual(await passed(first), []);
   });
 
   it('is made again after the confirmed state: the rules in force are others then', () => {
-    round.make(first);
-    round.skip(second);
-    round.make(third);
+    round.make();
+    round.skip();
+    round.make();
     assert.equal(rounds, 2);
   });
 
   it('says which probes failed, and which were not made', async () => {
-    round.make(first);
+    const first = round.make();
     const results = await round.results(first);
     assert.deepEqual([...results.keys()], ['open', 'closed']);
     assert.match(results.get('closed') ?? '', /ECONNREFUSED/);
@@ -102,11 +99,11 @@ describe('the round before a change', () => {
   });
 
   it('has what passed before any of the states: a probe that the first one denies counts', async () => {
-    round.make(first);
+    const first = round.make();
     await passed(first);
     server.close();
     clock.pass(900);
-    round.make(second);
+    const second = round.make();
     assert.deepEqual(await passed(second), ['open']);
   });
 });

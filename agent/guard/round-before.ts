@@ -1,4 +1,3 @@
-import type { NodeState } from '../../apis/compiled.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { outward, type Probe, probeRound } from './probes.ts';
 
@@ -33,7 +32,6 @@ const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
 export class RoundBefore {
   readonly #parts: RoundBeforeParts;
   #rounds: readonly Round[] = [];
-  readonly #numbers = new WeakMap<NodeState, number>();
   #newest = 0;
 
   constructor(parts: RoundBeforeParts) {
@@ -43,41 +41,39 @@ export class RoundBefore {
   /**
    * Makes a round before a state, whose packets leave in this turn of the event loop; once for a
    * burst of states, unless the confirmed one was among them: then the rules in force are others.
+   * Returns the state's number.
    */
-  make(state: NodeState): void {
-    this.skip(state);
-    const last = this.#newest;
+  make(): number {
+    const last = this.skip();
     const at = this.#parts.clock.now();
     const latest = this.#rounds.at(-1);
     if (latest?.last === last - 1 && at < latest.at + BEFORE.connectWithin)
       this.#rounds = [...this.#rounds.slice(0, -1), { ...latest, last }];
     else this.#rounds = [...this.#rounds, { at, first: last, last, results: this.#resultsNow() }];
+    return last;
   }
 
   /** A state that is never tried, such as the confirmed one after a rollback, needs no round. */
-  skip(state: NodeState): void {
-    this.#numbers.set(state, ++this.#newest);
+  skip(): number {
+    return ++this.#newest;
   }
 
   /**
    * The probes that were made before a state, or before others that are not judged yet. One that
    * passed in any of the rounds has passed.
+   * @param number of the state; null: the newest
    */
-  async results(state: NodeState): Promise<Results> {
-    const number = this.#numberOf(state);
-    const own = this.#rounds.filter(({ first }) => first <= number);
+  async results(number: number | null): Promise<Results> {
+    const newest = number ?? this.#newest;
+    const own = this.#rounds.filter(({ first }) => first <= newest);
     const all = (await Promise.all(own.map(({ results }) => results))).flatMap((one) => [...one]);
     return new Map([...all, ...all.filter(([, error]) => error === null)]);
   }
 
   /** The state is judged: what passed before it says nothing about later ones. */
-  forget(state: NodeState): void {
-    const number = this.#numberOf(state);
-    this.#rounds = this.#rounds.filter(({ last }) => last > number);
-  }
-
-  #numberOf(state: NodeState): number {
-    return this.#numbers.get(state) ?? this.#newest;
+  forget(number: number | null): void {
+    const newest = number ?? this.#newest;
+    this.#rounds = this.#rounds.filter(({ last }) => last > newest);
   }
 
   #resultsNow(): Promise<Results> {

@@ -28,7 +28,6 @@ type Known = Pick<GuardState, 'confirmed' | 'trial'>;
  */
 export class TrialDeadline {
   readonly #parts: TrialDeadlineParts;
-  readonly #plain = new WeakMap<NodeState, NodeState>();
   #last: { readonly from: NodeState; readonly text: string; readonly to: NodeState } | null = null;
 
   constructor(parts: TrialDeadlineParts) {
@@ -42,17 +41,8 @@ export class TrialDeadline {
     const last = this.#last;
     if (last?.from === state && last.text === text) return last.to;
     const to = deadline === null ? state : { ...state, deadline };
-    if (to !== state) this.#plain.set(to, state);
     this.#last = { from: state, text, to };
     return to;
-  }
-
-  /** The state without it. */
-  without(state: NodeState): NodeState {
-    const plain = this.#plain.get(state);
-    if (plain !== undefined || state.deadline === undefined) return plain ?? state;
-    const { deadline: _, ...rest } = state;
-    return rest;
   }
 
   #of(state: NodeState, { confirmed, trial }: Known): Deadline | null {

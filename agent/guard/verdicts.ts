@@ -1,6 +1,7 @@
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { hasAddress } from '../../lib/net/member-set.ts';
+import type { Forms } from '../apply/envelope.ts';
 import { substitute } from '../apply/plan/substitute.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import { flowReader } from '../observe/known-flow.ts';
@@ -104,17 +105,15 @@ function changedSets(before: NodeState, now: NodeState): AddressSet[] {
 }
 
 /** A state in force. */
-export interface Judged {
-  /** As it was submitted. */
-  readonly state: NodeState;
-  /** With what the node adds: addresses of names, local pods. */
-  readonly whole: NodeState;
+export interface Judged extends Forms {
+  /** Its number (RoundBefore); null: the newest. */
+  readonly round: number | null;
 }
 
 export type JudgedAs = Pick<Extract<GuardEvent, { kind: 'applied' }>, 'isTried' | 'changes' | 'sets'>;
 
-interface Judgement extends Judged {
-  /** The confirmed state as a whole; null: none ever was. */
+interface Judgement extends Forms {
+  /** The confirmed state, with what the node adds; null: none ever was. */
   readonly before: NodeState | null;
   /** The policies whose rules differ; if none do, the sets that have another probe's address. */
   readonly changes: readonly PolicyChange[];
@@ -125,21 +124,21 @@ interface Judgement extends Judged {
 
 /** Whether the state is tried, or confirmed as it is applied. */
 export function judgedAs(judgement: Judgement): JudgedAs {
-  const { state, whole, before, changes, sets, probes, config } = judgement;
+  const { plain, resolved, before, changes, sets, probes, config } = judgement;
   if (changes.length === 0 && sets.length === 0) return { isTried: false, changes, sets };
   const all = probes();
   const old = before === null ? new Map<string, Fault>() : faults(all, before, config);
-  const now = faults(all, whole, config);
+  const now = faults(all, resolved, config);
   const flipped = all.map(({ name }) => name).filter((name) => old.has(name) !== now.has(name));
   if (changes.length > 0) {
-    const isTried = flipped.length > 0 || newlyDenies(before, whole, changes, config);
+    const isTried = flipped.length > 0 || newlyDenies(before, resolved, changes, config);
     return { isTried, changes, sets };
   }
   // The policies that decide: their sets keep the confirmed members after a rollback.
   const deciding = flipped.flatMap((name) => now.get(name) ?? old.get(name) ?? []);
   const byKey = new Map(deciding.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
   const named = [...byKey].map(([key, generation]): PolicyChange => {
-    const digest = digestOf(state, key);
+    const digest = digestOf(plain, key);
     return { key, digest, before: digest, generation };
   });
   return { isTried: flipped.length > 0, changes: named, sets };

@@ -4,6 +4,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { FamilyError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { envelopeOf } from '../apply/envelope.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
 import { AgentLog } from './agent-log.ts';
 
@@ -11,8 +12,9 @@ const NO_IPV6 = new IptablesError('UNKNOWN', 'ip6tables-save: Address family not
 
 const STATE = { rules: [], addressSets: new Map() } as unknown as NodeState;
 const UNCHANGED: Enforced = {
-  wanted: STATE,
-  state: STATE,
+  envelope: envelopeOf(STATE),
+  plain: STATE,
+  resolved: STATE,
   failed: new Map(),
   change: { isEmpty: true, changesStructure: false, text: () => '' },
   leftBehind: null,

@@ -37,7 +37,8 @@ export class AgentLog {
   }
 
   enforced(result: Enforced): void {
-    const { state, failed, leftBehind, warning = null, failedFamily = null, change, milliseconds } = result;
+    const { resolved: state, failed, leftBehind, warning = null, failedFamily = null } = result;
+    const { change, milliseconds } = result;
     this.#revision++;
     const where = { node: this.#node, revision: this.#revision, stage: 'apply' };
     const policies = state.rules === this.#rules ? this.#policies : Map.groupBy(state.rules, policyKey);

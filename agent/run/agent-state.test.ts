@@ -4,42 +4,51 @@ import { formatMembers } from '../../lib/net/member-set.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Folded } from '../receive/fold.ts';
 import type { Seen } from '../receive/outage.ts';
-import { type AgentState, gateOf, initialState, nextSteps, type Target, whyNone } from './agent-state.ts';
+import {
+  type AgentState,
+  gateOf,
+  initialState,
+  nextSteps,
+  revisionInForce,
+  type Target,
+  whyNone,
+} from './agent-state.ts';
 
 const LAST = nodeState(closing('last', 22));
 const NOW = nodeState(closing('now', 23));
 const OFF = { reason: 'locked out', since: '', by: '' };
 const START = initialState({ isAllowed: true, last: LAST, rememberedGate: null, off: null });
 
-const folded = (enabled: boolean, state = NOW): Folded => ({
+const folded = (enabled: boolean, state = NOW, revision = 'e.1'): Folded => ({
   state,
   enabled,
   endpoints: [],
-  revision: 'e.1',
+  revision,
 });
 const seen = (gate: boolean | null, controllers: Seen['controllers'] = null): Seen => ({
   gate,
   controllers,
   deleted: null,
 });
-const target = (of: NodeState, by: Seen = START.seen): Target => ({
-  of,
+const target = (state: NodeState, by: Seen = START.seen): Target => ({
+  wanted: state,
+  received: state,
+  revision: null,
   seen: by,
   places: START.places,
-  state: of,
 });
 const others = (state: AgentState): Target => {
   const last = nextSteps(state).at(-1);
   return last?.kind === 'enforce' ? last.target : assert.fail();
 };
-const controllersOf = ({ state }: Target): readonly string[] =>
+const controllersOf = ({ wanted: state }: Target): readonly string[] =>
   formatMembers(state.addressSets.get(state.controllers)?.members ?? assert.fail());
 const words = (state: AgentState): string =>
   nextSteps(state)
     .map((step) => {
       if (step.kind === 'clear') return `clear: ${step.why}`;
       if (step.kind !== 'enforce') return step.kind;
-      return `enforce ${step.target.state === NOW ? 'now' : step.target.state === LAST ? 'last' : 'other'}`;
+      return `enforce ${step.target.wanted === NOW ? 'now' : step.target.wanted === LAST ? 'last' : 'other'}`;
     })
     .join(', ');
 
@@ -94,11 +103,44 @@ describe('the steps', () => {
     const bySeen = seen(null, ['10.1.0.9']);
     const made = others({ ...START, folded: folded(true), seen: bySeen });
     assert.deepEqual(controllersOf(made), ['10.1.0.9']);
-    assert.equal(made.of, NOW);
+    assert.equal(made.received, NOW);
     const again = { ...START, folded: folded(true), seen: bySeen, isEnforcing: true, submitted: made };
     assert.equal(others(again), made, 'the same object without news');
     const more = others({ ...again, seen: seen(null, ['10.1.0.10']) });
     assert.deepEqual(controllersOf(more), ['10.1.0.10']);
     assert.equal(words({ ...START, seen: bySeen }), '', 'rules that are there are left alone');
   });
+});
+
+describe('the revision in force', () => {
+  const inForce = (received: NodeState, revision: string | null) => ({
+    wanted: received,
+    received,
+    revision,
+  });
+  for (const [what, { was = null, view = null, revision = null }, expected] of [
+    ['is that of the submission', { revision: 'e.1', view: folded(true, LAST, 'e.2') }, 'e.1'],
+    ['is not known of a saved state', {}, null],
+    [
+      'is a later one that the controller gave the same state before it was in force',
+      { revision: 'e.1', view: folded(true, NOW, 'e.3') },
+      'e.3',
+    ],
+    ['is known of a saved state once the controller has the same', { view: folded(true, NOW, 'e.3') }, 'e.3'],
+    [
+      'stays a later one when the same state is applied again',
+      { revision: 'e.1', was: inForce(NOW, 'e.3'), view: folded(true, LAST, 'e.4') },
+      'e.3',
+    ],
+    [
+      'is the submitted one after another state',
+      { revision: 'e.4', was: inForce(LAST, 'e.3'), view: folded(true, LAST, 'e.5') },
+      'e.4',
+    ],
+  ] as const) {
+    it(what, () => {
+      const state: Pick<AgentState, 'inForce' | 'folded'> = { inForce: was, folded: view };
+      assert.equal(revisionInForce(state, { received: NOW, revision }), expected);
+    });
+  }
 });

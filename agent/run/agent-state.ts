@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { FailingRule, GateValue } from '../../apis/stream.ts';
+import type { Wanted } from '../apply/envelope.ts';
 import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
 import { type Seen, UNSEEN } from '../receive/outage.ts';
@@ -29,22 +30,10 @@ export interface Beginning {
 /** The reason why nothing is enforced. */
 export type Why = 'machine' | 'off' | 'gate';
 
-/** A state to enforce, and the state it was made from. */
-export interface Target {
-  readonly of: NodeState;
+/** A state to enforce, and the parts it was made from. */
+export interface Target extends Wanted {
   readonly seen: Seen;
   readonly places: readonly FailsafeEntry[];
-  readonly state: NodeState;
-}
-
-/** The state in the kernel. */
-export interface InForce {
-  /** The state as it was submitted. */
-  readonly state: NodeState;
-  /** The state that it was made from. */
-  readonly of: NodeState;
-  /** The controller's revision of `of`; null: not known. */
-  readonly revision: string | null;
 }
 
 /** The complete state of the agent of a cluster. Only a transition makes a new one. */
@@ -75,7 +64,8 @@ export interface AgentState extends Beginning {
   readonly without: Why | null;
   /** The target last submitted to the running enforcement. */
   readonly submitted: Target | null;
-  readonly inForce: InForce | null;
+  /** As what the state in the kernel was wanted; null: nothing is in force. */
+  readonly inForce: Wanted | null;
   /** The number of policies in force. */
   readonly policies: number;
   readonly failing: readonly FailingRule[];
@@ -132,6 +122,15 @@ export function whyNone(state: AgentState): Why | null {
   return followedGate(state) === false ? 'gate' : null;
 }
 
+/** The controller may have given the same state a later revision since it was submitted. */
+export function revisionInForce(
+  { inForce, folded }: Pick<AgentState, 'inForce' | 'folded'>,
+  { received, revision }: Omit<Wanted, 'wanted'>,
+): string | null {
+  if (inForce?.received === received) return inForce.revision;
+  return folded?.state === received ? folded.revision : revision;
+}
+
 /** One step of the work that makes the kernel hold the wanted state. */
 export type Step =
   /** Ends the enforcement; its rules stay. */
@@ -165,10 +164,12 @@ export function nextSteps(state: AgentState): readonly Step[] {
  */
 function wantedTarget({ folded, isLastUsed, seen, places, last, submitted }: AgentState): Target | null {
   const isLast = isLastUsed || seen.gate === true;
-  const of = folded?.state ?? (isLast ? last : null);
-  if (of === null) return null;
-  if (submitted?.of === of && submitted.seen === seen && submitted.places === places) return submitted;
-  const held = seen.deleted === null ? of : withoutDeleted(of, seen.deleted);
-  const state = seen.controllers === null ? held : withControllers(held, seen.controllers);
-  return { of, seen, places, state: places.length === 0 ? state : { ...state, controlPlane: places } };
+  const received = folded?.state ?? (isLast ? last : null);
+  if (received === null) return null;
+  if (submitted?.received === received && submitted.seen === seen && submitted.places === places)
+    return submitted;
+  const left = seen.deleted === null ? received : withoutDeleted(received, seen.deleted);
+  const state = seen.controllers === null ? left : withControllers(left, seen.controllers);
+  const wanted = places.length === 0 ? state : { ...state, controlPlane: places };
+  return { wanted, received, revision: folded?.revision ?? null, seen, places };
 }

@@ -3,6 +3,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { GateValue } from '../../apis/stream.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { envelopeOf } from '../apply/envelope.ts';
 import type { Folded } from '../receive/fold.ts';
 import type { Seen } from '../receive/outage.ts';
 import { type AgentState, type Beginning, initialState, nextSteps, type Step } from './agent-state.ts';
@@ -52,8 +53,7 @@ const deletedPolicy = (policy: string) =>
 const enforced = (state: NodeState, revision: string | null, failed: Enforced['failed'] = new Map()) =>
   ({
     kind: 'enforced',
-    inForce: { state, of: state, revision },
-    result: { state, wanted: state, failed },
+    result: { resolved: state, envelope: envelopeOf(state, { received: state, revision }), failed },
   }) as const satisfies AgentEvent;
 const timer = (name: 'patience' | 'comeBack' | 'retry' | 'switchOff'): AgentEvent => ({
   kind: 'timer',
@@ -148,7 +148,7 @@ const nameOf = (state: NodeState): string =>
   new Map([LAST, NOW, NEXT].map((one, i) => [one, ['last', 'now', 'next'][i]])).get(state) ?? 'made';
 
 function stepWords(step: Step): string {
-  if (step.kind === 'enforce') return `enforce ${nameOf(step.target.state)}`;
+  if (step.kind === 'enforce') return `enforce ${nameOf(step.target.wanted)}`;
   return step.kind === 'clear' ? `clear ${step.why}` : step.kind;
 }
 
@@ -161,7 +161,7 @@ function effectWords(effect: Effect): string {
     case 'endpoints':
       return `endpoints ${effect.endpoints.map(({ port }) => port).join()}`;
     case 'submit':
-      return `submit ${nameOf(effect.target.state)}`;
+      return `submit ${nameOf(effect.target.wanted)}`;
     case 'arm':
       return `arm ${effect.timer} ${effect.milliseconds}`;
     case 'disarm':

@@ -10,7 +10,7 @@ import {
   type AgentState,
   followedGate,
   gateOf,
-  type InForce,
+  revisionInForce,
   saidGate,
   type Target,
   type Why,
@@ -58,12 +58,8 @@ export type AgentEvent =
     }
   /** A step failed. */
   | { readonly kind: 'workFailed' }
-  /** The submitted state is in force. */
-  | {
-      readonly kind: 'enforced';
-      readonly inForce: InForce;
-      readonly result: Pick<Enforced, 'state' | 'wanted' | 'failed'>;
-    }
+  /** The submitted state is in force, or what of it can be. */
+  | { readonly kind: 'enforced'; readonly result: Pick<Enforced, 'resolved' | 'envelope' | 'failed'> }
   /** The dataplane could apply nothing. */
   | { readonly kind: 'refused'; readonly error: Error }
   | { readonly kind: 'stopping' };
@@ -231,7 +227,7 @@ function switched(before: AgentState, off: Off | null): Transition {
 /** From now on only the controller's view counts. */
 function folded(before: AgentState, now: Folded): Transition {
   const { inForce, isWaiting, isAway } = before;
-  const isOfIt = inForce?.of === now.state;
+  const isOfIt = inForce?.received === now.state;
   const state: AgentState = {
     ...before,
     folded: now,
@@ -325,7 +321,7 @@ function timeIsUp(state: AgentState, timer: TimerName): Transition {
 
 function wanted(state: AgentState, target: Target): Transition {
   const gate: Effect = { kind: 'showGate', enabled: true, isOff: false };
-  const isNews = target.state !== state.submitted?.state;
+  const isNews = target.wanted !== state.submitted?.wanted;
   return {
     state: { ...state, without: null, enabled: true, submitted: target },
     effects: isNews ? [gate, { kind: 'submit', target }] : [gate],
@@ -357,11 +353,13 @@ function workFailed(state: AgentState): Transition {
 }
 
 function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
-  const { inForce, result } = event;
-  const areOthers = before.inForce?.state.rules !== inForce.state.rules;
+  const { result } = event;
+  const { wanted, received } = result.envelope;
+  const inForce = { wanted, received, revision: revisionInForce(before, result.envelope) };
+  const areOthers = before.inForce?.wanted.rules !== wanted.rules;
   const hasNews =
     areOthers ||
-    steersOtherwise(before.inForce?.state.egress, inForce.state.egress) ||
+    steersOtherwise(before.inForce?.wanted.egress, wanted.egress) ||
     before.failing.length > 0 ||
     result.failed.size > 0;
   return {
@@ -369,7 +367,7 @@ function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
       ...before,
       inForce,
       failing: failingRules(result),
-      policies: new Set(result.state.rules.map(policyKey)).size,
+      policies: new Set(result.resolved.rules.map(policyKey)).size,
     },
     effects: [
       { kind: 'showRevision', revision: inForce.revision },
@@ -386,7 +384,7 @@ function steersOtherwise(before: NodeEgress | undefined, now: NodeEgress | undef
 function refused(state: AgentState, error: Error): Transition {
   const { submitted, inForce } = state;
   if (submitted === null) return { state, effects: [] };
-  const failing = allFailing(submitted.state, inForce?.state ?? null, error);
+  const failing = allFailing(submitted.wanted, inForce?.wanted ?? null, error);
   return { state: { ...state, failing }, effects: [REPORT_SOON] };
 }
 

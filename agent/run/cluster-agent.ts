@@ -336,7 +336,7 @@ class ClusterAgent {
       saved: this.#saved.states,
       reports: this.#reports,
       events: {
-        enforced: (inForce, result) => this.#happened({ kind: 'enforced', inForce, result }),
+        enforced: (result) => this.#happened({ kind: 'enforced', result }),
         refused: (error) => this.#happened({ kind: 'refused', error }),
         changed: () => this.#connection.report(true),
       },

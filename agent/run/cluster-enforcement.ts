@@ -1,8 +1,8 @@
-import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { envelopeOf } from '../apply/envelope.ts';
 import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
@@ -13,7 +13,7 @@ import type { Folded } from '../receive/fold.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import type { InForce, Target } from './agent-state.ts';
+import type { Target } from './agent-state.ts';
 import type { ControlPlanePlaces } from './control-plane-places.ts';
 import type { ControllerConnection, ControllerOptions } from './controller-connection.ts';
 import type { EgressLeases } from './egress-leases.ts';
@@ -46,7 +46,7 @@ interface ClusterEnforcementParts {
 
 export interface ClusterEnforcementEvents {
   /** The submitted state is in force, or what of it can be. */
-  enforced(inForce: InForce, result: Enforced): void;
+  enforced(result: Enforced): void;
   /** The dataplane could apply nothing; it is tried again. */
   refused(error: Error): void;
   /** `guardReport` or `egressProblems` changed. */
@@ -67,10 +67,6 @@ export interface Cleared {
  */
 export class ClusterEnforcement {
   readonly #parts: ClusterEnforcementParts;
-  /** The controller's revision of each received state. */
-  readonly #revisions = new WeakMap<NodeState, string>();
-  /** The state that each submitted state was made from. */
-  readonly #origins = new WeakMap<NodeState, NodeState>();
   #view: Folded | null = null;
   /** Stay while the rules do, also over a stop. */
   #interfaces: InterfaceGroups | null = null;
@@ -97,7 +93,6 @@ export class ClusterEnforcement {
   /** The controller's view; it is not enforced before it is submitted. */
   viewed(view: Folded): void {
     this.#view = view;
-    this.#revisions.set(view.state, view.revision);
     this.#leases?.viewed(view.state.egress ?? null);
   }
 
@@ -120,7 +115,7 @@ export class ClusterEnforcement {
             changed: (report) => this.#guarded(report),
           }
         : null,
-      enforced: (result, submitted) => this.#enforced(result, submitted),
+      enforced: (result) => this.#enforced(result),
       failed: (error) => events.refused(error),
       egressProblems: (problems) => {
         this.#egressProblems = problems;
@@ -131,9 +126,8 @@ export class ClusterEnforcement {
     await this.#startLeases(this.#enforcement.floating);
   }
 
-  submit({ state, of }: Target): void {
-    this.#origins.set(state, of);
-    this.#enforcement?.submit(state);
+  submit(target: Target): void {
+    this.#enforcement?.submit(envelopeOf(target.wanted, target));
   }
 
   /**
@@ -181,11 +175,9 @@ export class ClusterEnforcement {
     if (this.#view !== null) this.#leases.viewed(this.#view.state.egress ?? null);
   }
 
-  #enforced(result: Enforced, state: NodeState): void {
-    const of = this.#origins.get(state) ?? state;
-    const revision = this.#revisions.get(of) ?? null;
-    this.#leases?.enforced(result.state.egress ?? null);
-    this.#parts.events.enforced({ state, of, revision }, result);
+  #enforced(result: Enforced): void {
+    this.#leases?.enforced(result.resolved.egress ?? null);
+    this.#parts.events.enforced(result);
   }
 
   #guarded(report: GuardReport): void {

@@ -1,9 +1,9 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Family } from '../../lib/net/address.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
+import type { Envelope } from '../apply/envelope.ts';
 import { BootRules } from '../boot/boot-rules.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
@@ -11,7 +11,6 @@ import { withMemory } from '../egress/egress-memory.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { EgressHealthReport } from '../egress/health/health-report.ts';
 import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
-import type { Guard } from '../guard/guard.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -22,9 +21,11 @@ import { FlushServer } from './flush-server.ts';
 import { nameOverlay } from './fqdn-cache.ts';
 import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
+import { type Layer, Layers, type PassOn } from './layers.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
+import { localPodsOverlay } from './local-pods-overlay.ts';
 import { keepOpenSessions } from './open-sessions.ts';
-import { podOverlays } from './pod-overlays.ts';
+import { startingPods } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 
 interface EnforcementParts {
@@ -40,8 +41,8 @@ interface EnforcementParts {
   readonly flows: KeptFlows | null;
   /** The API server's addresses, as far as known: names behind a wildcard never have them. */
   readonly apiServer: () => readonly string[];
-  /** Called after each apply; `submitted` is the state as it was submitted. */
-  readonly enforced: (result: Enforced, submitted: NodeState) => void;
+  /** Called after each apply. */
+  readonly enforced: (result: Enforced) => void;
   /** The network configuration of egress gateways lacks this from now on. */
   readonly egressProblems?: (problems: readonly string[]) => void;
   /** As in DataplaneOptions. */
@@ -60,7 +61,7 @@ export interface Enforcement {
   readonly config: Config;
   /** Null: egress gateways are off. */
   readonly floating: FloatingKernel | null;
-  submit(state: NodeState): void;
+  submit(envelope: Envelope): void;
   /** Whether the kernel holds rules of nodewall that packets pass through. */
   holdsRules(): Promise<boolean>;
   /** Resolves once the submitted state is in force, or was refused. */
@@ -84,43 +85,37 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     boot.confirmed(state);
   };
   const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
-  const running = await runDataplane(parts, {
-    config,
-    readings: records.readings,
-    enforced,
-    whole: (state) => whole(state),
-    lost: () => guard?.lost(),
-    drifted: (differences) => established.drifted(differences),
-  });
+  const layers = new Layers();
+  const running = await runDataplane(parts, { config, readings: records.readings, layers, established });
   await records.start(running.counts);
-  const save = saving(parts, config, running);
-  const pods = await podOverlays({ ...parts, config, running });
-  const learnt = (state: NodeState): void => {
-    records.learn(state);
-    pods.submit(state);
-  };
-  const names = nameOverlay({ ...parts, config: config.names, stateDir, once, submit: learnt });
-  const whole = (state: NodeState): NodeState => pods.over(names.withNames(state));
-  const submitted = (state: NodeState): NodeState =>
-    withoutDeadline(guard, names.withoutNames(pods.without(state)));
+  // Each layer stands before those that are there: an envelope passes them from the last one up.
+  layers.put({
+    submit: (envelope) => running.enforcer.submit(envelope),
+    idle: () => running.enforcer.idle(),
+  });
+  const local = layers.put(localPodsOverlay(interfaces.localPods, layers.next));
+  const unreachable = () => running.egressHealth?.().unreachable ?? [];
+  const pods = layers.put(await startingPods({ ...parts, config, unreachable, next: layers.next }));
+  layers.put(recorded({ records, established, save: saving(parts, config, running), running }, layers.next));
+  const names = layers.put(
+    nameOverlay({ ...parts, config: config.names, stateDir, once, next: layers.next }),
+  );
+  const resolve = (state: NodeState): NodeState => layers.resolve(state);
   const guard = await openGuard({
-    ...{ ...parts, config, submit: names.submit, whole, outlet: records.outlet, confirmed },
+    ...{ ...parts, config, next: layers.next, resolve, outlet: records.outlet, confirmed },
     ...proofs(running),
   });
-  function enforced(result: Enforced): void {
-    reports.enforced(result);
-    metrics.enforced(result);
-    const wanted = submitted(result.wanted);
-    parts.enforced(result, guard?.wantedOf(wanted) ?? wanted);
-    const state = submitted(result.state);
-    if (!isTried(result)) boot.inForce(state, running.bootFiles(result.state));
-    if (guard === null) confirmed(state);
-    else guard.enforced(state, result.state, lackingFamily(result));
-    save(result);
-    records.enforced(result, running.owners());
-    established.enforced(result.state);
-    pods.enforced(result.state);
-  }
+  layers.put(guard ?? unguarded(confirmed, layers.next));
+  layers.put({
+    submit: layers.next,
+    enforced(result) {
+      reports.enforced(result);
+      metrics.enforced(result);
+      parts.enforced(result);
+      if (!isTried(result)) boot.inForce(result.plain, running.bootFiles(result.resolved));
+    },
+  });
+  const enter = layers.next;
   const stopWatching = once ? async () => {} : running.watch();
   metrics.counts(records.totals);
   metrics.egressHealth(running.egressHealth ?? null);
@@ -130,30 +125,55 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   return {
     config,
     floating: running.floating,
-    submit(state) {
-      grouped = interfaces.nodeHas(state.nodeAddresses);
-      if (guard === null) names.submit(state);
-      else guard.submit(state);
+    submit(envelope) {
+      grouped = interfaces.nodeHas(envelope.wanted.nodeAddresses);
+      enter(envelope);
     },
     holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
       await grouped;
-      await guard?.idle();
-      await names.idle();
-      await running.enforcer.idle();
+      await layers.idle();
       if (once) await established.now();
     },
     async close() {
       await guard?.close();
       await stopWatching();
-      await closeEach([running.deadline, running.enforcer, pods, flushes, established, names, records, boot]);
+      const last = [flushes, established, names, records, boot];
+      await closeEach([running.deadline, running.enforcer, local, pods, ...last]);
       await saved.flush();
     },
   };
 }
 
+interface RecordedParts {
+  readonly records: ReturnType<typeof recording>;
+  readonly established: Established;
+  readonly save: (result: Enforced) => void;
+  readonly running: Pick<Running, 'owners'>;
+}
+
+/** Saves and counts what is in force, before pods that wait for it start. */
+function recorded({ records, established, save, running }: RecordedParts, next: PassOn): Layer {
+  return {
+    submit(envelope) {
+      records.learn(envelope.resolved);
+      next(envelope);
+    },
+    enforced(result) {
+      save(result);
+      records.enforced(result, running.owners());
+      established.enforced(result.resolved);
+    },
+  };
+}
+
+/** Without guarded apply, what is in force is confirmed. */
+function unguarded(confirmed: (state: NodeState) => void, next: PassOn): Layer {
+  return { submit: next, enforced: ({ plain }) => confirmed(plain) };
+}
+
 interface Closable {
-  close(): Promise<void>;
+  close(): Promise<void> | void;
 }
 
 async function closeEach(all: readonly Closable[]): Promise<void> {
@@ -172,26 +192,17 @@ function proofs({ enforcer, deadline }: Pick<Running, 'enforcer' | 'deadline'>) 
   };
 }
 
-function withoutDeadline(guard: Guard | null, state: NodeState): NodeState {
-  return guard?.withoutDeadline(state) ?? state;
-}
-
 /** Files that are loaded at boot have no deadline. */
-function isTried({ state }: Enforced): boolean {
-  return state.deadline !== undefined;
-}
-
-/** The family that has rules of an earlier state. */
-function lackingFamily({ failedFamily = null }: Enforced): Family | null {
-  return failedFamily === null || failedFamily.isBare ? null : failedFamily.family;
+function isTried({ resolved }: Enforced): boolean {
+  return resolved.deadline !== undefined;
 }
 
 /** Saves the parts of any state that the next start needs. */
 function saving({ saved }: EnforcementParts, config: Config, running: Running) {
   let isFirst = true;
-  return ({ state, change }: Enforced): void => {
-    rememberEgress(running, saved);
-    saved.linkGroups(usedLinkGroups(state, config));
+  return ({ resolved, change }: Enforced): void => {
+    if (running.egressMemory !== undefined) saved.egress(running.egressMemory());
+    saved.linkGroups(usedLinkGroups(resolved, config));
     // The first comparison may have found out what the last run did not save.
     if (isFirst || change.changesStructure) saved.digests(running.digests());
     isFirst = false;
@@ -201,44 +212,40 @@ function saving({ saved }: EnforcementParts, config: Config, running: Running) {
 interface DataplaneParts {
   readonly config: Config;
   readonly readings: DataplaneOptions['readings'];
-  readonly enforced: EnforcerEvents['enforced'];
-  /** The state with what this node adds. */
-  readonly whole: (state: NodeState) => NodeState;
-  /** A third party changed the rules, or packets were accepted past the deadline of a trial. */
-  readonly lost: () => void;
-  readonly drifted: (differences: readonly string[]) => void;
+  readonly layers: Layers;
+  readonly established: Established;
 }
 
 async function runDataplane(
   parts: EnforcementParts,
-  { config, readings, enforced, whole, lost, drifted }: DataplaneParts,
+  { config, readings, layers, established }: DataplaneParts,
 ): Promise<Running> {
   const { options, log, dataplanes, saved, clock, metrics } = parts;
-  const running = dataplanes.chosen.run({
+  return dataplanes.chosen.run({
     config,
     log,
     digests: await saved.readDigests(),
     readings,
-    deadlinePassed: lost,
+    deadlinePassed: () => layers.lost(),
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts, () => rememberEgress(running, saved))),
+    ...(await egressOptions(parts)),
     enforcer: {
-      events: { ...failureEvents(parts, { lost, drifted }), enforced },
+      events: { ...failureEvents(parts, layers, established), enforced: (result) => layers.enforced(result) },
       clock,
       lastGood: async () => {
         const state = await saved.readState();
-        return state === null ? null : whole(state);
+        return state === null ? null : { plain: state, resolved: layers.resolve(state) };
       },
       settled: dataplaneMigration(dataplanes, options.node, log),
       beforeFirst: (track) => keepOpenSessions({ node: options.node, log, dataplanes, track }),
     },
   });
-  return running;
 }
 
 function failureEvents(
   { reports, metrics, failed }: EnforcementParts,
-  { lost, drifted }: Pick<DataplaneParts, 'lost' | 'drifted'>,
+  layers: Layers,
+  established: Established,
 ): Omit<EnforcerEvents, 'enforced'> {
   return {
     failed(error, retryIn) {
@@ -250,14 +257,10 @@ function failureEvents(
     drifted(differences) {
       reports.drifted(differences);
       metrics.drifted();
-      lost();
-      drifted(differences);
+      layers.lost();
+      established.drifted(differences);
     },
   };
-}
-
-function rememberEgress({ egressMemory }: Running, saved: StateStore): void {
-  if (egressMemory !== undefined) saved.egress(egressMemory());
 }
 
 type EgressOptions = Pick<
@@ -265,21 +268,15 @@ type EgressOptions = Pick<
   'lastEgress' | 'lostGateways' | 'wireguard' | 'egressProblems' | 'egressHealth'
 >;
 
-/**
- * None with the gate off, without reading anything.
- * @param changed what the node knows by itself is different now
- */
-async function egressOptions(
-  {
-    config: { featureGates },
-    saved,
-    metrics,
-    egressProblems,
-    egressHealth,
-    wireguard = null,
-  }: EnforcementParts,
-  changed: () => void,
-): Promise<EgressOptions> {
+/** None with the gate off, without reading anything. */
+async function egressOptions({
+  config: { featureGates },
+  saved,
+  metrics,
+  egressProblems,
+  egressHealth,
+  wireguard = null,
+}: EnforcementParts): Promise<EgressOptions> {
   if (featureGates.EgressGateway !== true) return {};
   const last = (await saved.readState())?.egress ?? null;
   const memory = await saved.readEgress();
@@ -291,8 +288,8 @@ async function egressOptions(
       metrics.egressLacks(problems.length);
       egressProblems?.(problems);
     },
-    egressHealth(report) {
-      changed();
+    egressHealth(report, known) {
+      saved.egress(known);
       egressHealth?.(report);
     },
   };

@@ -63,7 +63,7 @@ export function recording(parts: Parts) {
     readings: counters.readings,
     /** Announces a state that is about to be in force. */
     learn: (state: NodeState) => records?.learn(state),
-    enforced({ state }: Enforced, owners: Owners | null): void {
+    enforced({ resolved: state }: Enforced, owners: Owners | null): void {
       if (owners !== null) counters.enforced(owners, state);
       records?.enforced(state);
       ofEgress?.enforced(state);

@@ -1,11 +1,13 @@
 import { networkInterfaces } from 'node:os';
-import type { AddressSet, NodeState } from '../../apis/compiled.ts';
+import type { NodeState } from '../../apis/compiled.ts';
 import type { NamesConfig } from '../../apis/config.ts';
 import { nameResolver } from '../../apis/names.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { type Envelope, withResolved } from '../apply/envelope.ts';
 import type { WatchedNames } from '../names/names.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
+import type { Layer, PassOn } from './layers.ts';
 
 interface NameOverlayParts {
   readonly config: NamesConfig;
@@ -16,16 +18,12 @@ interface NameOverlayParts {
   readonly once: boolean;
   /** The API server's addresses. */
   readonly apiServer: () => readonly string[];
-  /** Takes the states with resolved names. */
-  submit(state: NodeState): void;
+  readonly next: PassOn;
 }
 
-export interface NameOverlay {
-  submit(state: NodeState): void;
-  /** The state without the addresses of names: the saved state must not keep addresses forever. */
-  withoutNames(state: NodeState): NodeState;
-  withNames(state: NodeState): NodeState;
-  /** Resolves once the latest state has been submitted. */
+export interface NameOverlay extends Layer {
+  over(state: NodeState): NodeState;
+  /** Resolves once the latest state has been passed on. */
   idle(): Promise<void>;
   close(): Promise<void>;
 }
@@ -37,50 +35,29 @@ export interface NameOverlay {
 const ONCE_PATIENCE = 5_000;
 
 /**
- * Stands before the enforcer: adds the addresses of fqdn peers to states, and submits again when
- * they change. As long as no rule has such a peer, states are passed on unchanged and nothing is
- * loaded.
+ * Adds the addresses of fqdn peers to states, and passes the latest on again when they change. As
+ * long as no rule has such a peer, states are passed on unchanged and nothing is loaded.
  */
 export function nameOverlay(parts: NameOverlayParts): NameOverlay {
-  const { log, once, submit } = parts;
+  const { log, once, next } = parts;
   const resolve = nameResolver();
-  const bases = new WeakMap<NodeState, NodeState>();
-  const baseSets = new WeakMap<AddressSet, AddressSet>();
-  let latest: NodeState | null = null;
+  let latest: Envelope | null = null;
   let names: WatchedNames | null = null;
   let loading: Promise<void> | null = null;
 
-  function withNames(state: NodeState): NodeState {
+  function over(state: NodeState): NodeState {
     if (names === null) return state;
     const withAddresses = resolve(state, names.table);
-    if (withAddresses === state) return state;
-    const resolved = { ...withAddresses, nameServers: names.servers };
-    bases.set(resolved, state);
-    for (const [id, base] of state.addressSets) {
-      const set = resolved.addressSets.get(id);
-      if (set !== undefined && set !== base) baseSets.set(set, base);
-    }
-    return resolved;
+    return withAddresses === state ? state : { ...withAddresses, nameServers: names.servers };
   }
-  /**
-   * The enforcer may have put a state in force that has an earlier version of a policy: its
-   * AddressSets are still the same objects.
-   */
-  function withoutNames(state: NodeState): NodeState {
-    const base = bases.get(state);
-    if (base !== undefined) return base;
-    const sets = [...state.addressSets.values()];
-    if (!sets.some((set) => baseSets.has(set))) return state;
-    return { ...state, addressSets: new Map(sets.map((set) => [set.id, baseSets.get(set) ?? set])) };
-  }
-  function submitLatest(): void {
-    if (latest !== null) submit(withNames(latest));
+  function pass(): void {
+    if (latest !== null) next(withResolved(latest, over(latest.resolved)));
   }
   async function load(): Promise<void> {
     try {
       const { namesOnNode } = await import('./fqdn-resolver.ts');
       const watched = await namesOnNode({ ...parts, reserved: () => reservedFor(latest, parts) }, () =>
-        names === null ? undefined : submitLatest(),
+        names === null ? undefined : pass(),
       );
       watched.want(peersOf(latest));
       if (once) await answered(watched, parts);
@@ -93,22 +70,21 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
     }
     loading = null;
     names?.want(peersOf(latest));
-    submitLatest();
+    pass();
   }
 
   return {
-    withNames,
-    withoutNames,
-    submit(state) {
-      latest = state;
-      const peers = peersOf(state);
+    over,
+    submit(envelope) {
+      latest = envelope;
+      const peers = peersOf(envelope);
       if (loading !== null) return;
       if (names === null && peers.length > 0) {
         loading = load();
         return;
       }
       names?.want(peers);
-      submitLatest();
+      pass();
     },
     async idle() {
       while (loading !== null) await loading;
@@ -121,8 +97,9 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
 }
 
 /** Addresses that no wildcard may have. */
-function reservedFor(state: NodeState | null, { apiServer }: NameOverlayParts): string[] {
-  return [...hostAddresses(networkInterfaces()), ...(state?.nodeAddresses ?? []), ...apiServer()];
+function reservedFor(latest: Envelope | null, { apiServer }: NameOverlayParts): string[] {
+  const own = latest?.resolved.nodeAddresses ?? [];
+  return [...hostAddresses(networkInterfaces()), ...own, ...apiServer()];
 }
 
 async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): Promise<void> {
@@ -139,8 +116,9 @@ async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): 
 }
 
 /** Sorted, unique. */
-function peersOf(state: NodeState | null): string[] {
+function peersOf(envelope: Envelope | null): string[] {
   const all = new Set<string>();
-  for (const { names } of state?.addressSets.values() ?? []) for (const name of names) all.add(name);
+  for (const { names } of envelope?.resolved.addressSets.values() ?? [])
+    for (const name of names) all.add(name);
   return [...all].sort();
 }

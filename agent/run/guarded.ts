@@ -11,6 +11,7 @@ import { type Behind, configuredProbes, type OutwardProbe } from '../guard/probe
 import type { RollbackRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
+import type { PassOn } from './layers.ts';
 import type { StateStore } from './state-store.ts';
 
 type InwardAsk = ConstructorParameters<typeof InwardProbes>[0]['ask'];
@@ -38,12 +39,13 @@ interface GuardedParts {
   readonly saved: StateStore;
   readonly metrics: AgentMetrics;
   readonly guard: GuardHooks | null;
-  readonly submit: (state: NodeState) => void;
+  readonly next: PassOn;
   readonly verify: () => Promise<void>;
   readonly isInTime: () => Promise<boolean>;
   /** Whether the kernel has rules of an earlier run that it tried, or might have. */
   readonly wasTried: () => Promise<boolean>;
-  readonly whole: (state: NodeState) => NodeState;
+  /** The state with what this node adds. */
+  readonly resolve: (state: NodeState) => NodeState;
   /** The state must survive. */
   readonly confirmed: (state: NodeState) => void;
   readonly outlet: () => Promise<RecordOutlet>;
@@ -59,10 +61,10 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
     saved,
     metrics,
     guard: hooks,
-    submit,
+    next,
     verify,
     isInTime,
-    whole,
+    resolve,
   } = parts;
   if (hooks === null) return null;
   const { node, stateDir } = options;
@@ -86,7 +88,7 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
     await file.flush();
   }
   return new Guard({
-    ...{ node, config, log, clock, file, submit, verify, isInTime, whole, memory, confirmed, wasTried },
+    ...{ node, config, log, clock, file, next, verify, isInTime, resolve, memory, confirmed, wasTried },
     controlPlane: hooks.failsafe,
     probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],
     inward,

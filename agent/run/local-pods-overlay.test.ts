@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import type { AddressSet, NodeState } from '../../apis/compiled.ts';
+import type { AddressSet } from '../../apis/compiled.ts';
 import { addressSet, stateOf } from '../../test/fake/compiled-rule.ts';
+import { type Envelope, envelopeOf } from '../apply/envelope.ts';
 import { localPodsOverlay } from './local-pods-overlay.ts';
 
 describe('localPodsOverlay', () => {
@@ -8,7 +9,7 @@ describe('localPodsOverlay', () => {
   const second = addressSet('local-pods');
   let now: AddressSet | null;
   let listeners: Set<() => void>;
-  let submitted: NodeState[];
+  let submitted: Envelope[];
   const overlaid = () =>
     localPodsOverlay(
       {
@@ -18,7 +19,7 @@ describe('localPodsOverlay', () => {
           return () => listeners.delete(changed);
         },
       },
-      (state) => submitted.push(state),
+      (envelope) => submitted.push(envelope),
     );
   const become = (set: AddressSet) => {
     now = set;
@@ -31,30 +32,29 @@ describe('localPodsOverlay', () => {
   });
 
   it('passes on a state while no routes are known', () => {
-    const state = stateOf([]);
-    overlaid().submit(state);
-    assert.deepEqual(submitted, [state]);
-    assert.equal(submitted[0], state);
+    const envelope = envelopeOf(stateOf([]));
+    overlaid().submit(envelope);
+    assert.deepEqual(submitted, [envelope]);
+    assert.equal(submitted[0], envelope);
   });
 
-  it('submits the latest state again after each change, and maps it back to the original', () => {
+  it('submits the latest state again after each change, with its original', () => {
     const overlay = overlaid();
     become(first);
     assert.equal(submitted.length, 0, 'nothing to submit yet');
     const [one, two] = [stateOf([]), stateOf([])];
-    overlay.submit(one);
-    overlay.submit(two);
+    overlay.submit(envelopeOf(one));
+    overlay.submit(envelopeOf(two));
     become(second);
     const known: readonly unknown[] = [first, second];
     assert.deepEqual(
-      submitted.map(({ localPods }) => known.indexOf(localPods)),
+      submitted.map(({ resolved }) => known.indexOf(resolved.localPods)),
       [0, 0, 1],
     );
     assert.deepEqual(
-      submitted.map((state) => [one, two].indexOf(overlay.withoutLocalPods(state))),
+      submitted.map(({ plain }) => [one, two].indexOf(plain)),
       [0, 1, 1],
     );
-    assert.equal(overlay.withoutLocalPods(one), one);
     overlay.close();
     become(first);
     assert.equal(submitted.length, 3);

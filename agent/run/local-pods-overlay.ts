@@ -1,38 +1,32 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import { type Envelope, withResolved } from '../apply/envelope.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
+import type { Layer, PassOn } from './layers.ts';
 
-export interface LocalPodsOverlay {
-  submit(state: NodeState): void;
-  withLocalPods(state: NodeState): NodeState;
-  /** The state that a submitted state was made from. */
-  withoutLocalPods(state: NodeState): NodeState;
+export interface LocalPodsOverlay extends Layer {
+  over(state: NodeState): NodeState;
   close(): void;
 }
 
 /**
- * Stands before the enforcer: adds the destinations routed to local pods to states, and submits
- * again when they change.
+ * Adds the destinations routed to local pods to states, and passes the latest on again when they
+ * change.
  */
-export function localPodsOverlay(pods: LocalPods, submit: (state: NodeState) => void): LocalPodsOverlay {
-  const bases = new WeakMap<NodeState, NodeState>();
-  let latest: NodeState | null = null;
-  function withLocalPods(state: NodeState): NodeState {
+export function localPodsOverlay(pods: LocalPods, next: PassOn): LocalPodsOverlay {
+  let latest: Envelope | null = null;
+  function over(state: NodeState): NodeState {
     const localPods = pods.now();
-    if (localPods === null) return state;
-    const made = { ...state, localPods };
-    bases.set(made, state);
-    return made;
+    return localPods === null ? state : { ...state, localPods };
   }
-  function submitLatest(): void {
-    if (latest !== null) submit(withLocalPods(latest));
+  function pass(): void {
+    if (latest !== null) next(withResolved(latest, over(latest.resolved)));
   }
-  const close = pods.listen(submitLatest);
+  const close = pods.listen(pass);
   return {
-    withLocalPods,
-    withoutLocalPods: (state) => bases.get(state) ?? state,
-    submit(state) {
-      latest = state;
-      submitLatest();
+    over,
+    submit(envelope) {
+      latest = envelope;
+      pass();
     },
     close,
   };

@@ -42,7 +42,11 @@ describe('the report of a node', () => {
 
   for (const [what, more, said] of [
     ['what was heard', { folded }, { revision: 'e.2', enforced: null }],
-    ['what is in force', { inForce: { state, of: state, revision: 'e.1' } }, { enforced: 'e.1' }],
+    [
+      'what is in force',
+      { inForce: { wanted: state, received: state, revision: 'e.1' } },
+      { enforced: 'e.1' },
+    ],
     ['how much is, and what fails', { enabled: true, policies: 2, failing }, { policies: 2, failing }],
     ['`nodewall off`', { off: { reason: 'locked out', since: '', by: '' } }, { off: 'locked out' }],
     ['`nodewall off` without a reason', { off: { reason: '', since: '', by: '' } }, { off: '' }],
@@ -64,7 +68,7 @@ describe('the report of a node', () => {
     assert.deepEqual(said({}, egress), { features, own: {} });
     const tunnel = { node: 'node-0', address: '192.0.2.1', mac: '0e:00:00:00:00:01' };
     const steering = { ...state, egress: { tunnel } as NodeEgress };
-    const inForce = { state: steering, of: steering, revision: 'e.1' };
+    const inForce = { wanted: steering, received: steering, revision: 'e.1' };
     const problems = Array.from({ length: 7 }, (_, i) => `problem ${i}`);
     assert.deepEqual(said({ inForce }, { ...egress, problems }), {
       features,

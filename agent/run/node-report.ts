@@ -87,7 +87,7 @@ function egressReport(
   { refused, problems, keys }: EgressCircumstances,
 ): NodeEgressReport {
   if (refused !== null) return { refused: refused.slice(0, LONGEST_REASON) };
-  const tunnel = inForce?.state.egress?.tunnel?.address;
+  const tunnel = inForce?.wanted.egress?.tunnel?.address;
   const some = problems.slice(0, MOST_EGRESS_PROBLEMS).map((one) => one.slice(0, LONGEST_REASON));
   return {
     ...(tunnel === undefined ? {} : { tunnel }),

@@ -5,8 +5,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { prometheusMetrics } from './prometheus.ts';
 
 const ENFORCED = {
-  state: emptyNodeState('a'),
-  wanted: emptyNodeState('a'),
+  resolved: emptyNodeState('a'),
   failed: new Map(),
   enforcedAfter: 3,
 } as unknown as Enforced;

@@ -195,7 +195,7 @@ function inForceMetrics(registers: Registry[]) {
   let inForce: readonly CompiledRule[] = [];
   return {
     rules: () => inForce,
-    enforced({ state, failed, enforcedAfter }: Enforced): void {
+    enforced({ resolved: state, failed, enforcedAfter }: Enforced): void {
       if (state.rules !== inForce) {
         policies.set(new Set(state.rules.map(({ source }) => `${source.apiGroup}/${source.policy}`)).size);
         rules.set(state.rules.length);

@@ -18,7 +18,7 @@ const state = nodeState(
     { name: 'reject', action: 'Reject' },
   ),
 );
-const enforced = (of = state) => ({ state: of }) as Enforced;
+const enforced = (of = state) => ({ resolved: of }) as Enforced;
 const idOf = (name: string, of = state): string =>
   of.rules.find(({ source }) => source.rule === name)?.id ?? assert.fail();
 

@@ -41,7 +41,7 @@ export class ReportTotals {
         metrics.counts(totals);
       },
       enforced: (result) => {
-        this.#rules = result.state.rules;
+        this.#rules = result.resolved.rules;
         metrics.enforced(result);
       },
     };

@@ -9,8 +9,8 @@ import { RenderError } from '../render/rule-renderer.ts';
 export const LONGEST_REASON = 500;
 
 /** The policies that an apply left out or kept in an earlier version, for the report. */
-export function failingRules({ failed, wanted }: Pick<Enforced, 'failed' | 'wanted'>): FailingRule[] {
-  const policies = Map.groupBy(wanted.rules, policyKey);
+export function failingRules({ failed, envelope }: Pick<Enforced, 'failed' | 'envelope'>): FailingRule[] {
+  const policies = Map.groupBy(envelope.plain.rules, policyKey);
   return [...failed].slice(0, MOST_FAILING).flatMap(([key, error]) => {
     const [first] = policies.get(key) ?? [];
     return first === undefined ? [] : [failingRule(first, error)];

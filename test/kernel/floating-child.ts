@@ -6,6 +6,7 @@
 import { createInterface } from 'node:readline';
 import { Netlink } from 'nftables-napi';
 import { createLogger, transports } from 'winston';
+import { envelopeOf } from '../../agent/apply/envelope.ts';
 import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
 import type { Dataplane } from '../../agent/dataplane/dataplane.ts';
 import { NFTABLES } from '../../agent/dataplane/nftables/kind.ts';
@@ -56,7 +57,7 @@ async function run({ call, addresses, lease }: Call): Promise<unknown> {
   switch (call) {
     case 'load': {
       const loaded = await loadObjects({ manifests: [manifests], config: configPath });
-      enforcer.submit(await resolvedState(loaded, { node, names: undefined }));
+      enforcer.submit(envelopeOf(await resolvedState(loaded, { node, names: undefined })));
       return null;
     }
     case 'read':

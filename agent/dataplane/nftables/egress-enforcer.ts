@@ -45,7 +45,7 @@ export function egressEnforcer({
       ...enforcer.events,
       enforced(result) {
         enforcer.events.enforced(result);
-        health.inForce(result.state.egress === undefined ? null : rulesets.known());
+        health.inForce(result.resolved.egress === undefined ? null : rulesets.known());
       },
     },
     reconciler: withDeadline(new EgressReconciler(reconciler, network, last), deadline, deadlineOf),

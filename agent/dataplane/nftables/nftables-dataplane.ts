@@ -1,8 +1,8 @@
 import type { Generation } from 'nftables-napi';
-import type { NodeState } from '../../../apis/compiled.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
 import { DeadlineKeeper, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
+import type { Envelope } from '../../apply/envelope.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { nftDeadline } from '../../apply/netlink/nft-deadline.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
@@ -126,13 +126,13 @@ function withEgress(
     addressesChanged,
     incomplete: egressProblems,
   });
-  let latest: NodeState | null = null;
+  let latest: Envelope | null = null;
   const health: EgressHealth = new egress.EgressHealth({
     ...{ clock, log, interfaces: network.interfaces, lost: options.lostGateways ?? [] },
     changed() {
       if (latest !== null) enforcer.submit(latest);
     },
-    reported: (report) => egressHealth?.(report),
+    reported: (report) => egressHealth?.(report, enforcing.memory()),
   });
   const last = options.lastEgress ?? null;
   const enforcing = egress.egressEnforcer({
@@ -146,9 +146,9 @@ function withEgress(
   });
   const { enforcer } = enforcing;
   return {
-    submit(state) {
-      latest = state;
-      enforcer.submit(state);
+    submit(envelope) {
+      latest = envelope;
+      enforcer.submit(envelope);
     },
     verify: () => enforcer.verify(),
     async idle() {

@@ -4,6 +4,7 @@ import { emptyNodeState, type NodeState } from '../../../apis/compiled.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { envelopeOf } from '../../apply/envelope.ts';
 import { linkLocal } from '../render/tunnel.ts';
 import type { Claim } from './claim.ts';
 import type { ReceiveClaims } from './claim-socket.ts';
@@ -26,14 +27,14 @@ async function gateway() {
   const pods = new EgressPods({
     ...{ clock, results: '/nonexistent', log: { info() {}, warn() {} } as unknown as Log },
     ...{ forget: async () => {}, forgetTaken: async () => {}, unreachable: () => [] },
-    submit: (state) => void submitted.push(state),
+    next: ({ resolved }) => void submitted.push(resolved),
     async openClaims(_, received) {
       receive = received;
       return { send: (_to, _kind, claims) => void answered.push(...claims), close: async () => {} };
     },
   });
   await pods.start();
-  pods.submit({ ...emptyNodeState('gw'), egress: EGRESS });
+  pods.submit(envelopeOf({ ...emptyNodeState('gw'), egress: EGRESS }));
   submitted.length = 0;
   const claim = (claims: readonly Claim[]) => receive(linkLocal(MAC), { kind: 'claims', claims });
   return { clock, pods, submitted, answered, claim };
@@ -47,11 +48,11 @@ async function source() {
     ...{ clock: fakeClock(), results: '/nonexistent', log: { info() {}, warn() {} } as unknown as Log },
     ...{ forgetTaken: async () => {}, unreachable: () => [], openClaims: async () => null },
     forget: async (addresses) => void forgotten.push(...addresses),
-    submit: (state) => void submitted.push(state),
+    next: ({ resolved }) => void submitted.push(resolved),
   });
   await pods.start();
   const named = new Map(['p', 'q'].map((pod) => [pod, null]));
-  pods.submit({ ...emptyNodeState('n'), egress: fakeNodeEgress({ pods: named }) });
+  pods.submit(envelopeOf({ ...emptyNodeState('n'), egress: fakeNodeEgress({ pods: named }) }));
   const attachment = (pod: string) => ({
     ...{ pod, network: 'n', container: pod, interface: 'eth0', addresses: ['10.0.0.1'] },
   });
@@ -70,7 +71,7 @@ describe('EgressPods', () => {
     assert.equal(more.length, 0);
     assert.equal(state?.egress?.arrivals.size, 100);
     assert.deepEqual(answered, []);
-    pods.enforced(state ?? {});
+    pods.enforced({ resolved: state ?? assert.fail() });
     assert.equal(answered.length, 100);
     await pods.close();
   });
@@ -93,12 +94,12 @@ describe('EgressPods', () => {
     const sources = () => [...(submitted.at(-1)?.egress?.sources ?? [])];
     void add('p');
     assert.deepEqual(sources(), [['10.0.0.1', null]]);
-    pods.enforced(submitted.at(-1) ?? {});
+    pods.enforced({ resolved: submitted.at(-1) ?? assert.fail() });
     remove('p');
     void add('q');
     await null;
     assert.deepEqual([sources(), forgotten], [[['10.0.0.1', 'held']], []]);
-    pods.enforced(submitted.at(-1) ?? {});
+    pods.enforced({ resolved: submitted.at(-1) ?? assert.fail() });
     assert.deepEqual([sources(), forgotten], [[['10.0.0.1', 'held']], ['10.0.0.1']]);
     await setImmediate();
     assert.deepEqual(sources(), [['10.0.0.1', null]]);
@@ -110,7 +111,7 @@ describe('EgressPods', () => {
     const started: string[] = [];
     const start = (pod: string) => void add(pod).then(() => started.push(pod));
     const inForce = async (): Promise<void> => {
-      pods.enforced(submitted.at(-1) ?? {});
+      pods.enforced({ resolved: submitted.at(-1) ?? assert.fail() });
       await setImmediate();
     };
     start('p');
@@ -136,8 +137,9 @@ describe('EgressPods', () => {
     });
     await null;
     assert.deepEqual([isStarted, pods.isReady(pod)], [false, false]);
-    pods.submit(emptyNodeState('gw'));
-    pods.enforced(emptyNodeState('gw'));
+    const state = emptyNodeState('gw');
+    pods.submit(envelopeOf(state));
+    pods.enforced({ resolved: state });
     await started;
     assert.ok(pods.isReady(pod));
     await pods.close();
@@ -150,9 +152,9 @@ describe('EgressPods', () => {
     clock.pass(3_000);
     claim([claimOf(2, 'c')]);
     clock.pass(2);
-    pods.enforced(submitted.at(-1) ?? {});
+    pods.enforced({ resolved: submitted.at(-1) ?? assert.fail() });
     const served = new Map([...EGRESS.served, ['unknown', { nodes: ['n'], ipv4: [], ipv6: [] }]]);
-    pods.enforced({ egress: { ...EGRESS, served } });
+    pods.enforced({ resolved: { ...emptyNodeState('gw'), egress: { ...EGRESS, served } } });
     assert.deepEqual(answered, [claimOf(2, 'c')]);
     await pods.close();
   });

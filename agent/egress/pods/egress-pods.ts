@@ -4,6 +4,8 @@ import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
 import { changedIds } from '../../../lib/sharing/changed-map.ts';
+import type { Enforced } from '../../apply/enforcer.ts';
+import { type Envelope, withResolved } from '../../apply/envelope.ts';
 import { linkLocal } from '../render/tunnel.ts';
 import { AddressTable } from './address-table.ts';
 import { AskedClaims } from './asked-claims.ts';
@@ -28,8 +30,8 @@ export interface EgressPodsOptions {
   readonly openClaims: (log: Log, received: ReceiveClaims) => Promise<ClaimPort | null>;
   /** Names of nodes that do not answer through the tunnel. */
   readonly unreachable: () => readonly string[];
-  /** States as they are to be enforced. */
-  readonly submit: (state: NodeState) => void;
+  /** Passes an envelope on, with the state as it is to be enforced. */
+  readonly next: (envelope: Envelope) => void;
 }
 
 /** Milliseconds in which files, and datagrams of other nodes, are read together. */
@@ -61,13 +63,11 @@ export class EgressPods {
   #isStarted = false;
   /** Plugins' results without a file, with when they came. */
   readonly #byPlugin = new Map<string, number>();
-  /** The states that made states come from. */
-  readonly #bases = new WeakMap<NodeState, NodeState>();
-  readonly #basesOfEgress = new WeakMap<NodeEgress, NodeEgress>();
   /** The pods, by address, that a state was made for. */
   readonly #podsOf = new WeakMap<NodeEgress, ReadonlyMap<string, string>>();
-  #base: NodeState | null = null;
-  #made: NodeState | null = null;
+  #base: Envelope | null = null;
+  /** The state that was made last, and of which. */
+  #made: { readonly from: Envelope; readonly state: NodeState } | null = null;
   #inForce: NodeEgress | null = null;
   readonly #asked = new AskedClaims();
   readonly #waiting = new Set<Waiting>();
@@ -98,13 +98,14 @@ export class EgressPods {
     );
   }
 
-  submit(state: NodeState): void {
-    const before = this.#base?.egress;
-    this.#base = state;
-    if (before !== undefined && state.egress !== undefined) {
-      const moved = movedSources(before, state.egress);
+  submit(envelope: Envelope): void {
+    const before = this.#baseEgress;
+    this.#base = envelope;
+    const now = this.#baseEgress;
+    if (before !== undefined && now !== undefined) {
+      const moved = movedSources(before, now);
       this.#ended.push(...moved.filter((address) => !this.#claims.has(address)));
-      this.#movedArrivals.push(...movedArrivals(before, state.egress));
+      this.#movedArrivals.push(...movedArrivals(before, now));
     }
     this.#advance();
     void this.#clean();
@@ -127,7 +128,7 @@ export class EgressPods {
 
   /** The state itself, or the one that was made last, if that is what is made of it. */
   #withClaims(state: NodeState, egress: NodeEgress, { sources, waiting, arrivals }: AllClaims): NodeState {
-    const before = this.#made?.egress;
+    const before = this.#made?.state.egress;
     const made = withHeld(
       {
         ...egress,
@@ -137,23 +138,12 @@ export class EgressPods {
       waiting,
     );
     if (made.sources === egress.sources && made.arrivals === egress.arrivals) return state;
-    if (this.#made !== null && this.#bases.get(this.#made) === state && isSame(made, before))
-      return this.#made;
-    const result = { ...state, egress: made };
-    this.#bases.set(result, state);
-    this.#basesOfEgress.set(made, egress);
-    return result;
+    if (this.#made?.from.resolved === state && isSame(made, before)) return this.#made.state;
+    return { ...state, egress: made };
   }
 
-  /** The state that was submitted. */
-  without(state: NodeState): NodeState {
-    const egress = state.egress && this.#basesOfEgress.get(state.egress);
-    // Where policies were left out, the state in force is another object.
-    return this.#bases.get(state) ?? (egress === undefined ? state : { ...state, egress });
-  }
-
-  /** A state that `submit` was given is in force. */
-  enforced({ egress }: Pick<NodeState, 'egress'>): void {
+  /** What of an envelope that was passed on is in force. */
+  enforced({ resolved: { egress } }: Pick<Enforced, 'resolved'>): void {
     this.#inForce = egress ?? null;
     void this.#clean();
     const moved = this.#movedArrivals.splice(0);
@@ -195,14 +185,14 @@ export class EgressPods {
 
   /** Whether the controller has named the pod. */
   isKnown({ pod }: Pick<Attachment, 'pod'>): boolean {
-    return this.#base?.egress?.pods.has(pod) === true;
+    return this.#baseEgress?.pods.has(pod) === true;
   }
 
   /** Whether the pod's addresses are in force with its class, or the cluster's gate is off. */
   isReady(attachment: Attachment): boolean {
     const { pod, addresses } = attachment;
-    if (this.#base !== null && this.#base.egress === undefined) return true;
-    const id = this.#base?.egress?.pods.get(pod);
+    if (this.#base !== null && this.#baseEgress === undefined) return true;
+    const id = this.#baseEgress?.pods.get(pod);
     if (id === undefined || !this.#table.has(fileName(attachment))) return false;
     if (id === BY_ADDRESS) return true;
     const sources = this.#inForce?.sources;
@@ -222,12 +212,17 @@ export class EgressPods {
     await this.#socket?.close();
   }
 
+  get #baseEgress(): NodeEgress | undefined {
+    return this.#base?.resolved.egress;
+  }
+
   #advance(): void {
-    if (this.#base === null || this.#isClosed) return;
-    const made = this.over(this.#base);
-    if (made === this.#made) return;
-    this.#made = made;
-    this.#options.submit(made);
+    const from = this.#base;
+    if (from === null || this.#isClosed) return;
+    const state = this.over(from.resolved);
+    if (from === this.#made?.from && state === this.#made.state) return;
+    this.#made = { from, state };
+    this.#options.next(withResolved(from, state));
   }
 
   #fileChanged(name: string, attachment: Attachment | null, at: number): void {
@@ -251,7 +246,7 @@ export class EgressPods {
 
   #tableChanged(isFirst: boolean): void {
     const now = this.#options.clock.now();
-    const egress = this.#base?.egress ?? null;
+    const egress = this.#baseEgress ?? null;
     this.#ended.push(...this.#claims.hasPods(this.#table.pods(), { egress, now, isFirst }));
     this.#advance();
     void this.#clean();
@@ -274,7 +269,7 @@ export class EgressPods {
 
   #isInForceAsMade(address: string): boolean {
     if (this.#made === null) return false;
-    const made = this.#made.egress?.sources;
+    const made = this.#made.state.egress?.sources;
     const inForce = this.#inForce?.sources;
     return inForce?.has(address) === made?.has(address) && inForce?.get(address) === made?.get(address);
   }
@@ -294,7 +289,7 @@ export class EgressPods {
   }
 
   #received(from: string, { kind, claims }: ClaimMessage): void {
-    const egress = this.#base?.egress;
+    const egress = this.#baseEgress;
     const node = egress === undefined ? null : peerAt(egress, from);
     if (egress === undefined || node === null) return;
     const now = this.#options.clock.now();

@@ -5,13 +5,13 @@ import { forgettingSources } from './forget-sources.ts';
 import { installPlugin } from './install-plugin.ts';
 import { PluginServer } from './plugin-server.ts';
 
-interface StartOptions extends Pick<EgressPodsOptions, 'log' | 'clock' | 'unreachable' | 'submit'> {
+interface StartOptions extends Pick<EgressPodsOptions, 'log' | 'clock' | 'unreachable' | 'next'> {
   readonly stateDir: string;
   readonly config: EgressConfig;
 }
 
 /** The part of the agent that learns the addresses of pods that start. */
-export interface RunningPods extends Pick<EgressPods, 'submit' | 'over' | 'without' | 'enforced'> {
+export interface RunningPods extends Pick<EgressPods, 'submit' | 'over' | 'enforced'> {
   close(): Promise<void>;
 }
 
@@ -30,13 +30,12 @@ export async function startPods({ stateDir, config, ...parts }: StartOptions): P
   await server.listen();
   if (config.cniPlugins !== '') await installPlugin(config.cniPlugins, log);
   return {
-    submit(state) {
-      server.setRequired(state.egress !== undefined);
-      pods.submit(state);
+    submit(envelope) {
+      server.setRequired(envelope.resolved.egress !== undefined);
+      pods.submit(envelope);
     },
     over: (state) => pods.over(state),
-    without: (state) => pods.without(state),
-    enforced: (state) => pods.enforced(state),
+    enforced: (result) => pods.enforced(result),
     async close() {
       await server.close();
       await pods.close();
