@@ -8,11 +8,6 @@ const ROOT = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 
 /** Where users get the state of all controllers (GET ControllerList). */
 export const CONTROLLERS_PATH = `${ROOT}/controllers`;
-/** Where controllers get that of another one (GET ControllerState). */
-export const CONTROLLER_STATE_PATH = `${ROOT}/controllerstate`;
-
-/** Milliseconds that another controller has for its answer. */
-export const STATE_PATIENCE = 2_000;
 
 /** The state of one controller. Times are ISO 8601. */
 export interface ControllerState {

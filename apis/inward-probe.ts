@@ -6,21 +6,7 @@
  */
 import { isIP } from 'node:net';
 import type { InwardProbeConfig, ProbeTarget } from './config.ts';
-import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
 import { MOST_INWARD, OWN_INWARD } from './validate/probes.ts';
-
-/** Where an agent asks for probes of its own node (POST InwardQuestion). */
-export function inwardProbesPath(node: string): string {
-  return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/probes`;
-}
-
-/** Where an agent answers a ProbeUpdate (POST PeerAnswer). */
-export function probeAnswerPath(node: string): string {
-  return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/probeanswer`;
-}
-
-/** Where controllers pass both on to each other. */
-export const PROBES_PATH = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}/probes`;
 
 export interface InwardQuestion {
   readonly probes: readonly AskedProbe[];

@@ -4,7 +4,7 @@
  * stream (QuestionUpdate), the agent's answer, and the messages that controllers pass on to each
  * other.
  */
-import { CONTROL_PLANE, NODE_VIEWS_PATH } from './stream.ts';
+import { NODE_VIEWS_PATH } from './stream.ts';
 
 /** Subresources of a node view; metrics have a path of their own (scrape-path.ts). */
 export const NODE_DATA = [
@@ -24,17 +24,9 @@ export interface NodeQuestion {
   readonly query: string;
 }
 
-/** Where controllers pass questions and answers on to each other (POST PassedQuestion). */
-export const NODE_QUESTIONS_PATH = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}/nodequestions`;
-
 /** Where users get what a node knows. */
 export function nodeDataPath(node: string, about: NodeData): string {
   return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/${about}`;
-}
-
-/** Where an agent answers a QuestionUpdate (POST NodeAnswer). */
-export function answerPath(node: string): string {
-  return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/answer`;
 }
 
 /**

@@ -1,6 +1,8 @@
-import { NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { AGENT_CALLS } from '../../apis/calls.ts';
+import type { NodeReport } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { callController } from './call.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 
 export interface ReporterParts {
@@ -86,9 +88,7 @@ export class Reporter {
     this.#due = Number.POSITIVE_INFINITY;
     this.#last = clock.now();
     try {
-      const path = `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/status`;
-      const response = await client.request({ method: 'PUT', path, body: report(), signal });
-      response.resume();
+      await callController({ node, client, clock }, AGENT_CALLS.report, report(), { signal });
       this.#retries.reset();
       this.#within(INTERVAL);
       done(null);

@@ -1,12 +1,11 @@
-import { INWARD_PATIENCE, type PeerAnswer, probeAnswerPath } from '../../apis/inward-probe.ts';
+import { AGENT_CALLS } from '../../apis/calls.ts';
+import { INWARD_PATIENCE, type PeerAnswer } from '../../apis/inward-probe.ts';
 import type { ProbeUpdate } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { agentAttempt } from '../guard/probes.ts';
-import type { ControllerClient } from '../receive/controller-client.ts';
+import { type Caller, callController } from '../receive/call.ts';
 
-interface PeerProberParts {
-  readonly node: string;
-  readonly client: ControllerClient;
+interface PeerProberParts extends Caller {
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -34,12 +33,11 @@ export class PeerProber {
   }
 
   async #answer({ id, target, milliseconds }: ProbeUpdate): Promise<void> {
-    const { node, client, log, signal } = this.#parts;
+    const { node, log, signal } = this.#parts;
     const patience = { milliseconds: Math.min(milliseconds, INWARD_PATIENCE.connection) };
     try {
       const body: PeerAnswer = { id, ...(await agentAttempt(target, patience)) };
-      const response = await client.request({ method: 'POST', path: probeAnswerPath(node), body, signal });
-      response.resume();
+      await callController(this.#parts, AGENT_CALLS.probeAnswer, body, { signal });
     } catch (error) {
       // The node that asked counts it as not made.
       const fields = { node, stage: 'guard', error: (error as Error).message };

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { answerPath, MOST_ANSWER, type NodeAnswer } from '../../apis/node-question.ts';
+import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
+import { MOST_ANSWER, type NodeAnswer } from '../../apis/node-question.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
 import type { ControllerRequest } from '../receive/controller-client.ts';
 import { QuestionAnswerer } from './question-answerer.ts';
 
@@ -28,7 +30,7 @@ describe('QuestionAnswerer', () => {
       close() {},
     };
     const log = createLog({ logLevel: 'error' });
-    const parts = { node: 'worker-1', client, log, signal: new AbortController().signal };
+    const parts = { node: 'worker-1', client, clock: fakeClock(), log, signal: new AbortController().signal };
     answerer = new QuestionAnswerer(parts, async () => {
       if (problem !== null) throw problem;
       return text;
@@ -46,7 +48,7 @@ describe('QuestionAnswerer', () => {
   it('sends them to where answers of its node go', async () => {
     assert.deepEqual(await answerTo('1'), { id: '1', text: 'a 1\n' });
     const [{ method, path } = assert.fail()] = sent;
-    assert.deepEqual([method, path], ['POST', answerPath('worker-1')]);
+    assert.deepEqual([method, path], ['POST', pathOf(AGENT_CALLS.answer, 'worker-1')]);
   });
 
   it('says so if the answer is too long, or there is none', async () => {

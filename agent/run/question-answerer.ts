@@ -1,6 +1,6 @@
+import { AGENT_CALLS } from '../../apis/calls.ts';
 import {
   type Answered,
-  answerPath,
   MOST_ANSWER,
   type NodeAnswer,
   type NodeQuestion,
@@ -9,11 +9,9 @@ import {
 import type { QuestionUpdate } from '../../apis/stream.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { ControllerClient } from '../receive/controller-client.ts';
+import { type Caller, callController } from '../receive/call.ts';
 
-interface QuestionAnswererParts {
-  readonly node: string;
-  readonly client: ControllerClient;
+interface QuestionAnswererParts extends Caller {
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -48,14 +46,10 @@ export class QuestionAnswerer {
   }
 
   async #send(update: QuestionUpdate): Promise<void> {
-    const { node, client, log, signal } = this.#parts;
+    const { node, log, signal } = this.#parts;
     try {
       const body: NodeAnswer = { id: update.id, ...(await this.#answered(update)) };
-      // On a connection of its own: reports do not wait for it.
-      const response = await client.request({
-        ...{ method: 'POST', path: answerPath(node), body, signal, isStream: true },
-      });
-      response.resume();
+      await callController(this.#parts, AGENT_CALLS.answer, body, { signal, isStream: true });
     } catch (error) {
       // Whoever asked is told that there was no answer.
       const fields = { node, stage: 'receive', about: update.about, error: (error as Error).message };

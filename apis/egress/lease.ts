@@ -4,13 +4,7 @@
  * answer that comes after it has given the request up.
  */
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
-import { NODE_VIEWS_PATH } from '../stream.ts';
 import type { EgressGateway } from './objects.ts';
-
-/** Where an agent sends a LeaseRequest (POST). */
-export function leasePath(node: string): string {
-  return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/lease`;
-}
 
 /**
  * The protocol (ALPN, RFC 7301) that a client offers on a connection for heartbeats alone. It is

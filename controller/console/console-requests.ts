@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { InvalidError } from '../../apis/calls.ts';
 import {
   CONSOLE_PATH,
   OVERVIEWS,
@@ -7,87 +7,83 @@ import {
   PREVIEWS_PATH,
 } from '../../apis/console.ts';
 import { LONGEST_PREVIEW, MOST_ASKED } from '../../apis/console-documents.ts';
-import {
-  type Answer,
-  allowed,
-  jsonBody,
-  noNode,
-  notYet,
-  refused,
-  tooMany,
-  unavailable,
-} from '../publish/answer.ts';
+import { type Answer, noNode, notYet, refused, tooMany, unavailable } from '../publish/answer.ts';
+import { callerOf, type Work } from '../publish/caller-limits.ts';
+import { type Asked, type Row, row } from '../publish/route.ts';
 import type { ConsoleDocuments } from './documents.ts';
 import { NoDocumentError } from './surveys.ts';
 
-/** A request to the console's resources, as RBAC has it. */
-export interface ConsoleAccess {
-  readonly verb: 'get' | 'watch' | 'create';
-  readonly resource: 'console' | 'overviews' | 'previews';
-  /** Absent: the resource itself. */
-  readonly name?: string;
+export interface ConsoleOptions {
+  /** Absent: this controller has no console. */
+  readonly console?: ConsoleDocuments;
 }
 
-export interface ConsoleRequest {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly query: URLSearchParams;
-  /** Whose turn it is where requests wait for each other. */
-  readonly user: string;
-}
-
+const documents = {
+  service: (options: ConsoleOptions) => options.console,
+  absent: 'this controller has no console',
+};
 /** Bytes of a body: as JSON a text is longer than it is. */
-const MOST_BODY = 2 * LONGEST_PREVIEW;
+const MOST_PREVIEW = 2 * LONGEST_PREVIEW;
 
-/**
- * Reads a path of the console; null: it is not one. A name may be any text: only those that exist
- * are answered.
- */
-export function consoleAccess(path: string, query: URLSearchParams): ConsoleAccess | null {
-  if (path === PREVIEWS_PATH) return { verb: 'create', resource: 'previews' };
-  if (path === OVERVIEWS_PATH) return { verb: 'watch', resource: 'overviews', name: watched(query) };
-  for (const [folder, resource] of [
-    [CONSOLE_PATH, 'console'],
-    [OVERVIEWS_PATH, 'overviews'],
-  ] as const) {
-    const [first, ...rest] = path.startsWith(`${folder}/`) ? path.slice(folder.length + 1).split('/') : [];
-    if (first !== undefined && rest.length === 0) return { verb: 'get', resource, name: first };
-  }
-  return null;
-}
+const overviewRow = (name: string, limit: Work): Row<ConsoleOptions> =>
+  row({
+    methods: ['GET', 'HEAD'],
+    path: `${OVERVIEWS_PATH}/${name}`,
+    caller: 'user',
+    limit,
+    ...documents,
+    right: (asked) => ({ verb: 'get', resource: 'overviews', name: asked.name || name }),
+    answer: (service, asked) => overview(service, asked, asked.name || name),
+  });
 
-/** As in OVERVIEW_WATCH; '': it is not of this form. */
-function watched(query: URLSearchParams): string {
+/** Names in the console's paths may be any text: only those that exist are answered. */
+export const CONSOLE_ROWS: readonly Row<ConsoleOptions>[] = [
+  row({
+    methods: ['GET', 'HEAD'],
+    path: `${CONSOLE_PATH}/{name}`,
+    caller: 'user',
+    limit: 'files',
+    ...documents,
+    right: ({ name }) => ({ verb: 'get', resource: 'console', name }),
+    answer: consoleFile,
+  }),
+  row({
+    methods: ['GET'],
+    path: OVERVIEWS_PATH,
+    caller: 'user',
+    limit: 'overviewWatch',
+    ...documents,
+    right: ({ query }) => ({ verb: 'watch', resource: 'overviews', name: watchedOverview(query) }),
+    answer: overviewWatch,
+  }),
+  // Each asks up to 64 nodes, or looks at all rules.
+  ...['peers', 'audit', 'lint'].map((name) => overviewRow(name, 'survey')),
+  overviewRow('{name}', 'overview'),
+  row({
+    methods: ['POST'],
+    path: PREVIEWS_PATH,
+    caller: 'user',
+    limit: 'preview',
+    ...documents,
+    right: () => ({ verb: 'create', resource: 'previews' }),
+    body: { most: MOST_PREVIEW, title: 'the preview', parse: parsePreview },
+    answer: preview,
+  }),
+];
+
+/** The overview that is watched, as in OVERVIEW_WATCH; '': the query is not of this form. */
+function watchedOverview(query: URLSearchParams): string {
   const isWatch = ['true', '1'].includes(query.get('watch') ?? '');
   const [, name = ''] = /^metadata\.name==?([a-z]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
   return isWatch ? name : '';
 }
 
-/** Answers what `consoleAccess` found; the permission is given. */
-export async function consoleAnswer(
-  documents: ConsoleDocuments,
-  asked: ConsoleRequest,
-  { verb, resource, name = '' }: ConsoleAccess,
-): Promise<Answer> {
-  const { request } = asked;
-  try {
-    if (resource === 'previews') return allowed(request, ['POST']) ?? (await preview(documents, asked));
-    if (resource === 'console')
-      return allowed(request, ['GET', 'HEAD']) ?? (await file(documents, request, name));
-    if (verb === 'watch') return allowed(request, ['GET']) ?? (await watch(documents, asked, name));
-    return allowed(request, ['GET', 'HEAD']) ?? (await overview(documents, asked, name));
-  } catch (error) {
-    if (error instanceof NoDocumentError) return unavailable(error.message);
-    throw error;
-  }
-}
-
-async function file(
+/** A file of the pages. */
+async function consoleFile(
   { files }: ConsoleDocuments,
-  { headers }: IncomingMessage,
-  name: string,
+  { request, name }: Pick<Asked, 'request' | 'name'>,
 ): Promise<Answer> {
-  const accepts = headers['accept-encoding'];
+  const accepts = request.headers['accept-encoding'];
   let found: Awaited<ReturnType<typeof files.file>>;
   try {
     found = await files.file(name, typeof accepts === 'string' ? accepts : '');
@@ -104,12 +100,12 @@ async function file(
   return { code: 200, text, type, headers: fields };
 }
 
-async function watch(
+/** Sends the overview of the cluster, and each later one. */
+async function overviewWatch(
   documents: ConsoleDocuments,
-  { response }: ConsoleRequest,
-  name: string,
+  { response, query }: Pick<Asked, 'response' | 'query'>,
 ): Promise<Answer> {
-  if (name !== 'cluster')
+  if (watchedOverview(query) !== 'cluster')
     return refused(
       'BadRequest',
       'only the overview "cluster" can be watched: ?watch=true&fieldSelector=metadata.name=cluster',
@@ -122,9 +118,10 @@ async function watch(
   return { code: 200, streaming: true };
 }
 
+/** @param name any text */
 async function overview(
   documents: ConsoleDocuments,
-  { query }: ConsoleRequest,
+  { query }: Pick<Asked, 'query'>,
   name: string,
 ): Promise<Answer> {
   const known: OverviewName | undefined = OVERVIEWS.find((one) => one === name);
@@ -142,22 +139,39 @@ async function overview(
     case 'drops':
       return json(documents.drops());
     case 'peers':
-      return json(await documents.peers(nodes));
+      return await unlessNone(() => documents.peers(nodes));
     case 'audit':
-      return json(await documents.audit(nodes));
+      return await unlessNone(() => documents.audit(nodes));
     case 'lint':
-      return json(await documents.lint());
+      return await unlessNone(() => documents.lint());
   }
 }
 
-async function preview(documents: ConsoleDocuments, { request, user }: ConsoleRequest): Promise<Answer> {
-  const body = await jsonBody(request, MOST_BODY, 'the preview');
-  if ('failure' in body) return body;
-  const { yaml } = Object(body.json) as { readonly yaml?: unknown };
-  if (typeof yaml !== 'string') return refused('Invalid', 'yaml: must be the text of the objects');
-  if (Buffer.byteLength(yaml) > LONGEST_PREVIEW)
+/** Throws InvalidError. */
+function parsePreview(value: unknown): string {
+  const { yaml } = Object(value) as { readonly yaml?: unknown };
+  if (typeof yaml !== 'string') throw new InvalidError('yaml: must be the text of the objects');
+  return yaml;
+}
+
+/** What the objects in the body would change. */
+async function preview(
+  documents: ConsoleDocuments,
+  { identity, body }: Pick<Asked<string>, 'identity' | 'body'>,
+): Promise<Answer> {
+  if (Buffer.byteLength(body) > LONGEST_PREVIEW)
     return refused('RequestEntityTooLarge', `yaml: has more than ${LONGEST_PREVIEW} bytes`);
-  return json(await documents.preview(yaml, user));
+  return await unlessNone(() => documents.preview(body, callerOf(identity)));
+}
+
+/** A document that cannot be made now is refused with its reason. */
+async function unlessNone(document: () => Promise<object>): Promise<Answer> {
+  try {
+    return json(await document());
+  } catch (error) {
+    if (error instanceof NoDocumentError) return unavailable(error.message);
+    throw error;
+  }
 }
 
 function json(body: object): Answer {

@@ -10,16 +10,13 @@ import { monotonicClock } from '../../lib/process/monotonic-clock.ts';
 import { kubeApi } from '../kubeapi/kube-api.ts';
 import { kubeConfigClass } from '../kubeapi/kube-config.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
-import { LEASES_PATH, readLeaseBatchAnswer } from '../publish/lease-batch.ts';
+import { PEER_CALLS } from '../publish/peer-calls.ts';
 import { SERVER_LIMITS } from '../publish/server-limits.ts';
 import { PeerClients } from '../replicas/peer-clients.ts';
 import { Front } from './front.ts';
 import { type HeartbeatServer, heartbeatServer } from './heartbeat-server.ts';
 import { HeartbeatService } from './heartbeat-service.ts';
 import type { FromHeartbeats, HeartbeatData, PeerPlaces, ToHeartbeats } from './messages.ts';
-
-/** Milliseconds: an agent gives a heartbeat up after about as long. */
-const LEASE_ANSWER = 1_000;
 
 type Send = (message: FromHeartbeats, socket?: Socket, sent?: () => void) => void;
 
@@ -56,11 +53,7 @@ class HeartbeatChild {
       store: leaseStore({ ...service, request: client().request, annotations: () => this.#annotations }),
       relay: {
         peers: () => this.#peers.known,
-        send: async (peer, body) => {
-          const wanted = { method: 'POST', path: LEASES_PATH, body, timeout: LEASE_ANSWER } as const;
-          const answer = await this.#peerClients.of(peer).request(wanted);
-          return readLeaseBatchAnswer(answer, body.requests.length);
-        },
+        send: (peer, body) => this.#peerClients.call(peer, PEER_CALLS.leases, body),
       },
     });
     this.#server = heartbeatServer({

@@ -10,8 +10,8 @@ import type { LeaseOrders, Taken } from '../egress/lease/lease-granter.ts';
 import type { WrittenSlot } from '../egress/lease/lease-table.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { Annotations } from '../kubeapi/lease/lease.ts';
-import type { LeaseService } from '../publish/lease-requests.ts';
 import type { Acceptor } from '../publish/server.ts';
+import type { LeaseService } from '../publish/services.ts';
 import {
   ALIVE,
   type FromHeartbeats,

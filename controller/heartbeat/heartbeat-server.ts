@@ -3,13 +3,12 @@ import { createServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { HEARTBEAT_PROTOCOL } from '../../apis/egress/lease.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
-import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { OpenSockets } from '../../lib/process/open-sockets.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
-import { type Answer, allowed, refused, tooMany, unavailable } from '../publish/answer.ts';
+import type { Answer } from '../publish/answer.ts';
 import {
   accessAuthoriser,
   ofAccount,
@@ -17,12 +16,10 @@ import {
   type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
-import { CallerLimits, callerOf } from '../publish/caller-limits.ts';
+import { LEASE_ROWS } from '../publish/calls.ts';
 import { failure } from '../publish/failure.ts';
-import { LEASES_PATH } from '../publish/lease-batch.ts';
-import { type LeaseService, lease, leasesPassedOn } from '../publish/lease-requests.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
-import { decodedName } from '../publish/node-name.ts';
+import { type Route, router } from '../publish/route.ts';
 import {
   AGENTS,
   SERVER_LIMITS,
@@ -30,6 +27,7 @@ import {
   secureContext,
   serverOptions,
 } from '../publish/server-limits.ts';
+import type { LeaseService } from '../publish/services.ts';
 import { writeAnswer } from '../publish/write-answer.ts';
 
 export interface HeartbeatServerOptions {
@@ -56,8 +54,6 @@ export interface HeartbeatServer {
   close(): void;
 }
 
-const LEASE_OF_NODE = /^\/([^/]+)\/lease$/;
-
 /** Answers heartbeats alone, as the controller's server does. It does not listen. */
 export function heartbeatServer(options: HeartbeatServerOptions): HeartbeatServer {
   const { nodes } = options;
@@ -65,7 +61,7 @@ export function heartbeatServer(options: HeartbeatServerOptions): HeartbeatServe
     ...serverOptions({ key: '', cert: '' }, SERVER_LIMITS),
     ALPNProtocols: [HEARTBEAT_PROTOCOL],
   });
-  const route = router(options, (request, caller) => connections.keep(request.socket, caller));
+  const route = leaseRoute(options, (request, caller) => connections.keep(request.socket, caller));
   const sockets = new OpenSockets(server);
   const connections = new ConnectionLimit(server, {
     most: () => SERVER_LIMITS.connections + (nodes()?.size ?? 0),
@@ -98,8 +94,6 @@ export function heartbeatServer(options: HeartbeatServerOptions): HeartbeatServe
   };
 }
 
-type Route = (request: IncomingMessage, response: ServerResponse) => Promise<Answer>;
-
 async function serve(route: Route, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const answer = await route(request, response).catch(
     (): Answer => ({
@@ -112,7 +106,7 @@ async function serve(route: Route, request: IncomingMessage, response: ServerRes
   writeAnswer(request, response, answer);
 }
 
-function router(
+function leaseRoute(
   { leases, request: api, audiences, account, nodes, now, date }: HeartbeatServerOptions,
   authenticated: (request: IncomingMessage, caller: string) => void,
 ): Route {
@@ -121,27 +115,19 @@ function router(
   const authenticate = tokenAuthenticator({ review, audiences, now, date, queue });
   // Tokens for the API server: those of controllers.
   const controllers = tokenAuthenticator({ review, audiences: [], now, date, queue });
-  const limits = new CallerLimits(now);
-  const options = {
-    ...{ leases, authenticated, agents: AGENTS },
+  return router(LEASE_ROWS, {
+    leases,
+    authenticated,
+    agents: AGENTS,
+    authenticate,
     authorise: accessAuthoriser((spec) => reviewAccess(api, spec), now, queue),
     authenticatePeer: ofAccount(controllers, account),
-    hub: { has: (node: string) => nodes()?.has(node) === true },
-  };
-  return async (request, response) => {
-    const path = request.url ?? '';
-    if (path === LEASES_PATH) return allowed(request, ['POST']) ?? (await leasesPassedOn(options, request));
-    const below = path.startsWith(NODE_VIEWS_PATH) ? path.slice(NODE_VIEWS_PATH.length) : '';
-    const name = decodedName(LEASE_OF_NODE.exec(below)?.[1] ?? '');
-    if (name === null) return refused('NotFound', 'there are only heartbeats on this connection');
-    const identity = await authenticate(request).catch((error: unknown) => error as Error);
-    if (identity instanceof Error)
-      return unavailable(`cannot authenticate the request now: ${identity.message}`);
-    if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
-    authenticated(request, callerOf(identity));
-    const refusal = limits.refusal('lease', identity, response);
-    if (refusal !== null) return tooMany(refusal);
-    if (nodes() === null) return unavailable('this controller does not know the Nodes yet');
-    return allowed(request, ['POST']) ?? (await lease(options, { request, identity }, name));
-  };
+    hub: {
+      has: (node) => nodes()?.has(node) === true,
+      get ready() {
+        return nodes() !== null;
+      },
+    },
+    now,
+  });
 }

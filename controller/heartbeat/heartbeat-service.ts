@@ -4,7 +4,7 @@ import { LeaseGranter, type Taken } from '../egress/lease/lease-granter.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { Election } from '../kubeapi/lease/election.ts';
 import type { LeaseStore } from '../kubeapi/lease/lease.ts';
-import type { LeaseService } from '../publish/lease-requests.ts';
+import type { LeaseService } from '../publish/services.ts';
 import { LeaseRelay, type LeaseRelayOptions } from '../replicas/lease-relay.ts';
 import {
   type FromHeartbeats,

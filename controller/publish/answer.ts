@@ -19,7 +19,7 @@ export function refused(...args: Parameters<typeof failure>): { readonly failure
   return { failure: failure(...args) };
 }
 
-export function unavailable(message: string): Answer {
+export function unavailable(message: string): { readonly failure: Failure } {
   return refused('ServiceUnavailable', message, { 'retry-after': '1' });
 }
 
@@ -33,12 +33,6 @@ export function tooMany(message: string): Answer {
 
 export function noNode(name: string): Answer {
   return refused('NotFound', `there is no Node ${name}`);
-}
-
-export function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
-  if (methods.includes(method)) return null;
-  const message = `${method} is not supported here; use ${methods.join(' or ')}`;
-  return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
 }
 
 /** The value of a JSON body of at most `most` bytes; else the answer that refuses it. */

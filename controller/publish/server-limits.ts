@@ -18,10 +18,9 @@ export interface ServerLimits {
    */
   readonly connections: number;
   readonly connectionsOfSource: number;
-  /** Bytes: of a request's head, of the front proxy's, and of a report. */
+  /** Bytes: of a request's head, and of the front proxy's. */
   readonly head: number;
   readonly frontProxyHead: number;
-  readonly body: number;
   /**
    * Milliseconds: for a TLS handshake, a request's head, the whole request; for the client to take
    * a response that is not a stream; and between the requests of one connection.
@@ -48,7 +47,6 @@ export const SERVER_LIMITS: ServerLimits = {
   head: 8 << 10,
   // A user's groups are headers.
   frontProxyHead: 32 << 10,
-  body: 256 << 10,
   // When all agents connect at the same time, thousands of handshakes wait for each other; a client
   // that is rejected then reconnects, and increases the load.
   handshake: 60_000,

@@ -9,17 +9,14 @@ import { OpenSockets } from '../../lib/process/open-sockets.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
-import type { ControllerStates } from './controller-requests.ts';
+import { type CallOptions, ROWS } from './calls.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
-import type { LeaseService } from './lease-requests.ts';
 import { limitInFlight } from './limit-in-flight.ts';
-import type { MetricsSource } from './metrics-requests.ts';
 import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
 import type { IgnoredAddresses } from './node-view-object.ts';
-import type { ProbeService } from './probe-requests.ts';
-import { requestRouter } from './requests.ts';
+import { router } from './route.ts';
 import type { ServerEvent } from './server-event.ts';
 import {
   AGENTS,
@@ -30,6 +27,7 @@ import {
   secureContext,
   serverOptions,
 } from './server-limits.ts';
+import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
 import { Streams, type StreamsOptions } from './streams.ts';
 import { writeAnswer } from './write-answer.ts';
 
@@ -133,13 +131,13 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
   const limits = { ...SERVER_LIMITS, ...options.limits };
   const answers = new Map<number, number>();
   const streams: Streams = new Streams({ ...options, now, date, onEvent });
-  const route = requestRouter({
+  const route = router<CallOptions>(ROWS, {
     ...options,
+    ...(options.metrics === undefined ? {} : { authenticateScraper: options.metrics.authenticate }),
     agents: options.agents ?? AGENTS,
     streams,
     now,
     date,
-    mostBody: limits.body,
     authenticated: (request, caller) => connections.keep(request.socket, caller),
     catchUp: limits.catchUp,
   });

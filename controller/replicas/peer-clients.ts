@@ -1,4 +1,5 @@
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node';
+import type { Call } from '../../apis/calls.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 
@@ -26,8 +27,28 @@ export class PeerClients {
     this.#options = options;
   }
 
-  /** @param peer HOST:PORT */
-  of(peer: string): KubeApiClient {
+  /**
+   * @param peer HOST:PORT
+   * @param body null: the call has none
+   * Throws KubeError, and InvalidError if the answer is not valid.
+   */
+  async call<Request extends object | null, Answer>(
+    peer: string,
+    { method, path, patience, parseAnswer }: Call<Request, Answer>,
+    body: Request,
+    signal?: AbortSignal,
+  ): Promise<Answer> {
+    const answer = await this.#clientOf(peer).request<unknown>({
+      method,
+      path,
+      ...(body === null ? {} : { body }),
+      ...(patience === null ? {} : { timeout: patience }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    return parseAnswer(answer, body);
+  }
+
+  #clientOf(peer: string): KubeApiClient {
     const { kubeConfig, user, service, caBundle, protocols } = this.#options;
     const bundle = caBundle();
     if (bundle === undefined) throw new Error('the CA of the controllers is not known yet');

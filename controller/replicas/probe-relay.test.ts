@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { InwardResult } from '../../apis/inward-probe.ts';
-import { type PassedProbes, ProbeRelay } from './probe-relay.ts';
+import type { PassedProbes } from '../publish/peer-calls.ts';
+import { ProbeRelay } from './probe-relay.ts';
 
 const SSH: InwardResult = {
   ...{ name: 'ssh', prober: 'b', address: '192.0.2.1', source: null, error: null },

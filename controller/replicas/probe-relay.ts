@@ -1,9 +1,5 @@
 import type { InwardQuestion, InwardResult, PeerAnswer } from '../../apis/inward-probe.ts';
-
-/** The message of one controller to another: the body of `POST PROBES_PATH`. */
-export type PassedProbes =
-  | ({ readonly kind: 'question'; readonly node: string } & InwardQuestion)
-  | { readonly kind: 'answer'; readonly prober: string; readonly answer: PeerAnswer };
+import type { PassedProbes } from '../publish/peer-calls.ts';
 
 export interface ProbeRelayOptions {
   /** Resolves with the results of the controller at `peer` (HOST:PORT), none for an answer. */

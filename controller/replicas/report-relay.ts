@@ -2,7 +2,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
-import type { ReportBatch } from '../publish/report-batch.ts';
+import type { ReportBatch } from '../publish/peer-calls.ts';
 
 export interface ReportRelayOptions {
   /** Resolves when the controller at `peer` (HOST:PORT) has taken the batch; throws otherwise. */

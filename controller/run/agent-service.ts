@@ -20,14 +20,11 @@ import {
   type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
-import type { ControllerStates } from '../publish/controller-requests.ts';
 import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
-import type { LeaseService } from '../publish/lease-requests.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
 import type { IgnoredAddresses } from '../publish/node-view-object.ts';
-import type { ProbeService } from '../publish/probe-requests.ts';
 import {
   type Acceptor,
   type ControlPlaneServer,
@@ -36,6 +33,7 @@ import {
 } from '../publish/server.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
 import type { ServerTls } from '../publish/server-limits.ts';
+import type { ControllerStates, LeaseService, ProbeService } from '../publish/services.ts';
 
 export interface AgentServiceOptions {
   readonly hub: Hub;

@@ -1,22 +1,4 @@
-import {
-  CONTROLLER_STATE_PATH,
-  type ControllerItem,
-  parseControllerState,
-  STATE_PATIENCE,
-} from '../../apis/controller-state.ts';
-import {
-  INWARD_PATIENCE,
-  type InwardResult,
-  PROBES_PATH,
-  parseInwardAnswer,
-} from '../../apis/inward-probe.ts';
-import {
-  type Answered,
-  NODE_QUESTIONS_PATH,
-  type PassedQuestion,
-  parseAnswered,
-  QUESTION_PATIENCE,
-} from '../../apis/node-question.ts';
+import type { ControllerItem } from '../../apis/controller-state.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -29,9 +11,9 @@ import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
 import type { QuestionsElsewhere } from '../publish/node-questions.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
-import { parseBatch, REPORTS_PATH } from '../publish/report-batch.ts';
+import { PEER_CALLS } from '../publish/peer-calls.ts';
 import { PeerClients } from '../replicas/peer-clients.ts';
-import { type PassedProbes, ProbeRelay } from '../replicas/probe-relay.ts';
+import { ProbeRelay } from '../replicas/probe-relay.ts';
 import { QuestionRelay } from '../replicas/question-relay.ts';
 import { ReportRelay } from '../replicas/report-relay.ts';
 import type { ControllerContext } from './controller-context.ts';
@@ -61,7 +43,6 @@ export interface PeersOptions {
 const LONGEST_ASKING = 10_000;
 const LONGEST_REFUSED = 2_000;
 const ASK_AGAIN = 500;
-const ANSWER = 5_000;
 
 /**
  * The other controllers: agents report to any of them, and each must know the reports of all nodes,
@@ -82,46 +63,27 @@ export class Peers {
     this.#log = options.context.log;
     const { kubeConfig } = options.context;
     this.#clients = new PeerClients({
-      ...{ service: options.service, caBundle: options.caBundle },
+      service: options.service,
+      caBundle: options.caBundle,
       kubeConfig: () => emptyLike(kubeConfig),
       user: kubeConfig.getCurrentUser() ?? { name: '' },
     });
     this.#relay = new ReportRelay({
       ...options,
-      send: async (peer, body, signal) => {
-        await this.#clients.of(peer).request({ method: 'POST', path: REPORTS_PATH, body, signal });
-      },
+      send: (peer, body, signal) => this.#clients.call(peer, PEER_CALLS.reports, body, signal),
       failing: (peer, error) => this.#sayFailing(peer, error),
     });
     this.#probes = new ProbeRelay({
       peers: () => this.#known,
-      send: (peer, body) => this.#sendProbes(peer, body),
+      send: async (peer, body) => {
+        const { results } = await this.#clients.call(peer, PEER_CALLS.probes, body, this.#closing.signal);
+        return results;
+      },
     });
     this.#questions = new QuestionRelay({
       peers: () => this.#known,
-      send: (peer, body) => this.#sendQuestion(peer, body),
+      send: (peer, body) => this.#clients.call(peer, PEER_CALLS.questions, body, this.#closing.signal),
     });
-  }
-
-  async #sendProbes(peer: string, body: PassedProbes): Promise<readonly InwardResult[]> {
-    const { signal } = this.#closing;
-    const wanted = {
-      method: 'POST',
-      path: PROBES_PATH,
-      body,
-      timeout: INWARD_PATIENCE.connection + INWARD_PATIENCE.onTheWay,
-      signal,
-    } as const;
-    const answer = parseInwardAnswer(await this.#clients.of(peer).request(wanted));
-    if ('problem' in answer) throw new Error(answer.problem);
-    return answer.results;
-  }
-
-  async #sendQuestion(peer: string, body: PassedQuestion): Promise<Answered | null> {
-    const { signal } = this.#closing;
-    const timeout = QUESTION_PATIENCE.agent + QUESTION_PATIENCE.onTheWay;
-    const wanted = { method: 'POST', path: NODE_QUESTIONS_PATH, body, timeout, signal } as const;
-    return parseAnswered(await this.#clients.of(peer).request(wanted));
   }
 
   /** The others that run, HOST:PORT each. */
@@ -135,11 +97,8 @@ export class Peers {
   }
 
   async #stateOf(peer: string): Promise<ControllerItem> {
-    const { signal } = this.#closing;
-    const wanted = { path: CONTROLLER_STATE_PATH, timeout: STATE_PATIENCE, signal };
     try {
-      const state = parseControllerState(await this.#clients.of(peer).request({ method: 'GET', ...wanted }));
-      if (state === null) throw new Error('its answer is no state of a controller');
+      const state = await this.#clients.call(peer, PEER_CALLS.state, null, this.#closing.signal);
       return { metadata: { name: state.name }, state };
     } catch (error) {
       return { metadata: { name: peer }, problem: messageOf(error) };
@@ -205,15 +164,8 @@ export class Peers {
   async #learnFrom(peer: string): Promise<'learnt' | 'refused' | 'failed'> {
     try {
       const { signal } = this.#closing;
-      const answer = await this.#clients.of(peer).request<unknown>({
-        method: 'GET',
-        path: REPORTS_PATH,
-        timeout: ANSWER,
-        signal,
-      });
-      const batch = parseBatch(answer);
-      if ('problem' in batch) throw new Error(batch.problem);
-      this.#options.received(batch.reports);
+      const { reports } = await this.#clients.call(peer, PEER_CALLS.allReports, null, signal);
+      this.#options.received(reports);
       return 'learnt';
     } catch (error) {
       this.#log.debug('cannot get the reports of another controller', {

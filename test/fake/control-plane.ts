@@ -8,8 +8,9 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import { type Authorities, fileAuthorities } from '../../agent/receive/authorities.ts';
+import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import { type InwardAnswer, type InwardQuestion, inwardProbesPath } from '../../apis/inward-probe.ts';
+import type { InwardAnswer, InwardQuestion } from '../../apis/inward-probe.ts';
 import {
   type Endpoints,
   NODE_VIEWS_PATH,
@@ -170,7 +171,7 @@ export async function fakeControlPlane(
     } else if (request.method === 'PUT' && url.pathname === `${NODE_VIEWS_PATH}/${node}/status`) {
       reports.push((await json(request)) as (typeof reports)[number]);
       response.writeHead(204).end();
-    } else if (makeProbes !== null && url.pathname === inwardProbesPath(node)) {
+    } else if (makeProbes !== null && url.pathname === pathOf(AGENT_CALLS.probes, node)) {
       const answer = await makeProbes((await json(request)) as InwardQuestion);
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
     } else if (

@@ -8,7 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
-import { HEARTBEAT_PROTOCOLS, leasePath } from '../../apis/egress/lease.ts';
+import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
+import { HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
 
 /** Sent to the thread: heartbeats begin, or end. */
 export type ToHeartbeatWorld =
@@ -58,7 +59,7 @@ function beat(port: number, ca: string, agent: Agent, sent: number): Promise<num
   return new Promise((resolve) => {
     const body = JSON.stringify({ node: NODE, boot: 'b', sent, held: [], ready: [] });
     const outgoing = request({
-      ...{ host: '127.0.0.1', port, ca, agent, path: leasePath(NODE), method: 'POST' },
+      ...{ host: '127.0.0.1', port, ca, agent, path: pathOf(AGENT_CALLS.lease, NODE), method: 'POST' },
       servername: 'localhost',
       headers: { authorization: 'Bearer agent', 'content-type': 'application/json' },
       signal: AbortSignal.timeout(WITHIN),

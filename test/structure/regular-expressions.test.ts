@@ -23,7 +23,6 @@ const MADE: Readonly<Record<string, readonly RegExp[] | string>> = {
   'apis/schema/json-schema.ts': 'patterns of schemas, which are checked as such',
   'apis/validate/names.ts': 'the same as patterns of the CustomResourceDefinitions',
   'controller/console/static-files.ts': [/(^|[\s,])br(?!\s*;\s*q=0(\.0*)?\s*(,|$))/],
-  'controller/publish/requests.ts': [/^\/([^/]+)(?:\/(counters|records|flows))?$/],
 };
 
 describe('regular expressions', function () {

@@ -3,16 +3,18 @@
  * of their own. The main thread may compute for more than a second (10,000 rules), which would be
  * too long for a lease of two; it makes the calls of the kernel that are rare.
  */
+
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Netlink, TimedElements } from 'nftables-napi';
+import { AGENT_CALLS } from '../../../apis/calls.ts';
 import { HEARTBEAT_PROTOCOLS } from '../../../apis/egress/lease.ts';
 import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
 import { lookupOrLast } from '../../receive/address-lookup.ts';
 import type { Authorities } from '../../receive/authorities.ts';
+import { callController } from '../../receive/call.ts';
 import { controllerClient } from '../../receive/controller-client.ts';
 import { LiveSets } from '../floating/live-sets.ts';
 import type { AddressConflict, FloatingKernel, LiveAddress, Renewal } from '../floating-kernel.ts';
-import { leaseChannel } from './lease-channel.ts';
 import { leaseCounts } from './lease-counts.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import type { FromLeaseThread, KernelCall, LeaseThreadData, ToLeaseThread } from './thread-messages.ts';
@@ -44,7 +46,7 @@ class LeaseWorker {
     this.#closable = [netlink, timed, client];
     this.#keeper = new LeaseKeeper({
       sender: () => ({ node, boot, sent: clock.now() }),
-      ask: leaseChannel(client, clock),
+      ask: (request) => callController({ node, client, clock }, AGENT_CALLS.lease, request),
       kernel: this.#kernel(new LiveSets({ netlink, timed, clock, committed() {} })),
       clock,
       log: (level, message, fields) => this.#send({ kind: 'log', level, message, fields }),

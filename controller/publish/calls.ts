@@ -1,0 +1,367 @@
+import { AGENT_CALLS, type Call, InvalidError, valid } from '../../apis/calls.ts';
+import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
+import { parseLeaseRequest } from '../../apis/egress/lease.ts';
+import { parseInwardQuestion, parsePeerAnswer } from '../../apis/inward-probe.ts';
+import { NODE_DATA, type NodeData, parseNodeAnswer, parseNodeQuestion } from '../../apis/node-question.ts';
+import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
+import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { CONSOLE_ROWS, type ConsoleOptions } from '../console/console-requests.ts';
+import { type Answer, refused, unavailable } from './answer.ts';
+import { DISCOVERY } from './discovery.ts';
+import type { Hub } from './hub.ts';
+import type { NodeQuestionService } from './node-questions.ts';
+import type { NodeReports } from './node-reports.ts';
+import {
+  NO_ANSWER,
+  PEER_CALLS,
+  parseLeaseBatch,
+  parsePassedProbes,
+  parsePassedQuestion,
+  parseReports,
+} from './peer-calls.ts';
+import type { Right } from './permission.ts';
+import { parseReport } from './report.ts';
+import { type Asked, type RouteOptions, type Row, row } from './route.ts';
+import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
+import { list, read, selectedName, type ViewOptions, watch } from './view-requests.ts';
+
+export interface LeaseOptions extends RouteOptions {
+  /** Heartbeats of egress gateways; absent: the feature gate EgressGateway is off. */
+  readonly leases?: LeaseService;
+}
+
+export interface CallOptions extends LeaseOptions, ViewOptions, ConsoleOptions {
+  /** Updated here. */
+  readonly hub: Hub;
+  readonly reports: NodeReports;
+  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
+  /** Absent: this controller makes no probes. */
+  readonly probes?: ProbeService;
+  /** Absent: this controller asks no agents. */
+  readonly nodeQuestions?: NodeQuestionService;
+  /** Absent: this controller says nothing of itself. */
+  readonly controllers?: ControllerStates;
+  readonly metrics?: MetricsSource;
+}
+
+const NO_LEASES = 'the feature gate EgressGateway of this controller is off';
+const NO_PROBES = 'this controller makes no probes to nodes';
+const NO_QUESTIONS = 'this controller asks no agents';
+const NO_STATE = 'this controller says nothing of itself';
+const NO_METRICS = 'this controller has no metrics';
+
+const leases = { service: ({ leases: of }: LeaseOptions) => of, absent: NO_LEASES };
+const reports = { service: (options: CallOptions) => options, absent: '' };
+const views = { service: (options: CallOptions) => options, absent: '' };
+const probes = { service: ({ probes: of }: CallOptions) => of, absent: NO_PROBES };
+const questions = { service: ({ nodeQuestions }: CallOptions) => nodeQuestions, absent: NO_QUESTIONS };
+const states = { service: ({ controllers }: CallOptions) => controllers, absent: NO_STATE };
+const metrics = { service: ({ metrics: of }: CallOptions) => of, absent: NO_METRICS };
+
+const update =
+  (subresource: string) =>
+  (asked: Asked<unknown>): Right => ({
+    verb: 'update',
+    resource: 'nodeviews',
+    subresource,
+    name: asked.node,
+  });
+const getOf =
+  (subresource: NodeData) =>
+  (asked: Asked<unknown>): Right => ({
+    verb: 'get',
+    resource: 'nodeviews',
+    subresource,
+    name: asked.node,
+  });
+const SCRAPE: Right = { verb: 'get', path: METRICS_PATH };
+const GROUP_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
+const DONE: Answer = { code: 204, body: null };
+
+/** The parts of an agent's row that follow from its call. */
+function ofAgent<Body>(
+  { method, path, mostRequest: most }: Call<never, unknown>,
+  title: string,
+  parse: (value: unknown, node: string) => Body,
+) {
+  return { methods: [method], path, caller: 'agent', body: { most, title, parse } } as const;
+}
+
+/** The parts of a controller's row that follow from its call; controllers limit themselves. */
+function ofPeer<Body>(
+  { method, path, mostRequest: most }: Call<never, unknown>,
+  title: string,
+  parse: (value: unknown) => Body,
+) {
+  const body = { most, title, parse };
+  return { methods: [method], path, caller: 'controller', limit: null, right: null, body } as const;
+}
+
+/** Heartbeats, which a process of their own answers too. */
+export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
+  row({
+    ...ofAgent(AGENT_CALLS.lease, 'the lease request', (value, node) =>
+      valid(parseLeaseRequest(value, node)),
+    ),
+    ...leases,
+    limit: 'lease',
+    right: update('lease'),
+    needs: 'node',
+    async answer(service, { body }) {
+      const answer = await service.take(body);
+      return answer === null
+        ? unavailable('no controller leads now; nothing is granted')
+        : { code: 200, body: answer };
+    },
+  }),
+  row({
+    ...ofPeer(PEER_CALLS.leases, 'the batch', parseLeaseBatch),
+    ...leases,
+    async answer(service, { body: { requests } }) {
+      return {
+        code: 200,
+        body: { answers: await Promise.all(requests.map((one) => service.takeAsLeader(one))) },
+      };
+    },
+  }),
+];
+
+const PEER_ROWS: readonly Row<CallOptions>[] = [
+  row({
+    methods: ['GET'],
+    path: PEER_CALLS.allReports.path,
+    caller: 'controller',
+    limit: null,
+    right: null,
+    ...reports,
+    answer({ reports: all }) {
+      return { code: 200, body: { reports: [...all.nodes()].flatMap((node) => all.aged(node) ?? []) } };
+    },
+  }),
+  row({
+    ...ofPeer(PEER_CALLS.reports, 'the batch', parseReports),
+    ...reports,
+    answer({ reports: all, onReport }, { body }) {
+      for (const one of body.reports) if (all.take(one)) onReport(one.report, 'controller');
+      return { code: 200, body: {} };
+    },
+  }),
+  row({
+    ...ofPeer(PEER_CALLS.probes, 'the probes', parsePassedProbes),
+    ...probes,
+    async answer(service, { body }) {
+      if (body.kind === 'question') {
+        const { kind: _, node, ...question } = body;
+        return { code: 200, body: { results: await service.takeHere(node, question) } };
+      }
+      service.answeredHere(body.prober, body.answer);
+      return { code: 200, body: { results: [] } };
+    },
+  }),
+  row({
+    ...ofPeer(PEER_CALLS.questions, 'what is passed on', parsePassedQuestion),
+    ...questions,
+    async answer(service, { body }) {
+      if (body.kind === 'question') {
+        const { about, query } = body;
+        return { code: 200, body: (await service.askHere(body.node, { about, query })) ?? {} };
+      }
+      service.answeredHere(body.node, body.answer);
+      return { code: 200, body: {} };
+    },
+  }),
+  row({
+    methods: ['GET'],
+    path: PEER_CALLS.state.path,
+    caller: 'controller',
+    limit: null,
+    right: null,
+    ...states,
+    answer: async (service) => ({ code: 200, body: await service.own() }),
+  }),
+];
+
+const AGENT_ROWS: readonly Row<CallOptions>[] = [
+  row({
+    methods: ['GET', 'POST'],
+    path: NODE_VIEWS_PATH,
+    isWatch: true,
+    caller: 'agent',
+    isRefusable: true,
+    ...views,
+    limit: 'watch',
+    right: ({ query }) => named('watch', selectedName(query)),
+    answer: watch,
+  }),
+  row({
+    ...ofAgent(AGENT_CALLS.report, 'the report', (value, node) => {
+      const report = parseReport(value, node);
+      if ('problems' in report) throw new InvalidError(report.problems.join('; '));
+      return report;
+    }),
+    ...reports,
+    isRefusable: true,
+    limit: 'report',
+    right: update('status'),
+    needs: 'node',
+    answer({ reports: all, hub, date, onReport }, { body }) {
+      // By the controller's clock: by a node's wrong one, an agent that stopped would look alive.
+      const report = { ...body, time: new Date(date()).toISOString() };
+      all.take({ report, age: 0 });
+      all.forgetDeleted(hub.nodes());
+      onReport(report, 'agent');
+      return DONE;
+    },
+  }),
+  row({
+    ...ofAgent(AGENT_CALLS.probes, 'the question', (value) => valid(parseInwardQuestion(value))),
+    ...probes,
+    limit: 'probes',
+    right: update('probes'),
+    needs: 'node',
+    answer: async (service, { node, body }) => ({ code: 200, body: await service.take(node, body) }),
+  }),
+  row({
+    ...ofAgent(AGENT_CALLS.probeAnswer, 'the answer', (value) => valid(parsePeerAnswer(value))),
+    ...probes,
+    limit: 'probeanswer',
+    right: update('probeanswer'),
+    answer(service, { node, body }) {
+      service.answered(node, body);
+      return DONE;
+    },
+  }),
+  row({
+    ...ofAgent(AGENT_CALLS.answer, 'the answer', (value) => {
+      const answer = parseNodeAnswer(value);
+      if (answer === null) throw new InvalidError(NO_ANSWER);
+      return answer;
+    }),
+    ...questions,
+    limit: 'answer',
+    right: update('answer'),
+    answer(service, { node, body }) {
+      service.answered(node, body);
+      return DONE;
+    },
+  }),
+];
+
+const USER_ROWS: readonly Row<CallOptions>[] = [
+  row({
+    methods: ['GET'],
+    path: NODE_VIEWS_PATH,
+    caller: 'user',
+    limit: 'read',
+    ...views,
+    right: ({ query }) => named('list', selectedName(query)),
+    answer: list,
+  }),
+  row({
+    methods: ['GET'],
+    path: `${NODE_VIEWS_PATH}/{node}`,
+    caller: 'user',
+    limit: 'read',
+    needs: 'node',
+    ...views,
+    right: ({ node }) => named('get', node),
+    answer: read,
+  }),
+  ...NODE_DATA.map((about) =>
+    row({
+      methods: ['GET'],
+      path: `${NODE_VIEWS_PATH}/{node}/${about}`,
+      caller: 'user',
+      limit: 'scrape',
+      ...questions,
+      right: getOf(about),
+      needs: 'node',
+      async answer(service, { node, query }) {
+        const question = parseNodeQuestion({ about, query: query.toString() });
+        if (question === null) return refused('BadRequest', 'the query is too long');
+        const answered = await service.ask(node, question);
+        if ('text' in answered) return { code: 200, text: answered.text, type: 'application/json' };
+        return refused(answered.isRefused ? 'BadRequest' : 'ServiceUnavailable', answered.problem);
+      },
+    }),
+  ),
+  row({
+    methods: ['GET'],
+    path: CONTROLLERS_PATH,
+    caller: 'user',
+    limit: 'read',
+    ...states,
+    right: () => ({ verb: 'list', resource: 'controllers' }),
+    async answer(service) {
+      const [state, others] = await Promise.all([service.own(), service.others()]);
+      const items = [{ metadata: { name: state.name }, state }, ...others];
+      return { code: 200, body: { kind: 'ControllerList', apiVersion: GROUP_VERSION, metadata: {}, items } };
+    },
+  }),
+  ...DISCOVERY.entries().map(([path, body]) =>
+    row({
+      methods: ['GET'],
+      path,
+      caller: 'user',
+      limit: null,
+      right: null,
+      ...views,
+      answer: () => ({ code: 200, body }),
+    }),
+  ),
+];
+
+const SCRAPE_ROWS: readonly Row<CallOptions>[] = [
+  row({
+    methods: ['GET'],
+    path: METRICS_PATH,
+    caller: 'scraper',
+    isAlwaysOpen: true,
+    limit: 'read',
+    ...metrics,
+    right: () => SCRAPE,
+    answer: async ({ text, contentType: type }) => ({ code: 200, text: await text(), type }),
+  }),
+  // From a replica that has not all reports yet, a page would say that nodes are silent.
+  row({
+    methods: ['GET'],
+    path: ALL_NODES_PATH,
+    caller: 'scraper',
+    limit: 'read',
+    needs: 'state',
+    ...metrics,
+    right: () => SCRAPE,
+    async answer({ allNodes, contentType: type }) {
+      const page = await allNodes();
+      return 'problem' in page ? unavailable(page.problem) : { code: 200, text: page.text, type };
+    },
+  }),
+  row({
+    methods: ['GET'],
+    path: `${ALL_NODES_PATH}/{node}`,
+    caller: 'scraper',
+    limit: 'scrape',
+    needs: 'node',
+    ...metrics,
+    right: () => SCRAPE,
+    async answer({ contentType: type }, { node }, { nodeQuestions }) {
+      const answered = await nodeQuestions?.ask(node, { about: 'metrics', query: '' });
+      if (answered === undefined) return refused('NotFound', NO_QUESTIONS);
+      return 'problem' in answered ? unavailable(answered.problem) : { code: 200, text: answered.text, type };
+    },
+  }),
+];
+
+/** Every request that a controller answers on the agents' port. */
+export const ROWS: readonly Row<CallOptions>[] = [
+  ...AGENT_ROWS,
+  ...LEASE_ROWS,
+  ...PEER_ROWS,
+  ...USER_ROWS,
+  ...SCRAPE_ROWS,
+  ...CONSOLE_ROWS,
+];
+
+function named(verb: 'watch' | 'list' | 'get', name: string | null): Right {
+  return { verb, resource: 'nodeviews', ...(name === null ? {} : { name }) };
+}
