@@ -4,7 +4,7 @@ import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
-import { apiServerAddress, httpsUrl } from '../agent/run/api-server-address.ts';
+import { apiServerAddress, httpsUrl } from '../agent/run/api-access.ts';
 import type { ControllerOptions } from '../agent/run/controller-connection.ts';
 import { type KeptFlows, keepFlows } from '../agent/run/flow-inventory.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';

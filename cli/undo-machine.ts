@@ -1,5 +1,5 @@
 import { savedGuardMemory } from '../agent/guard/guard-file.ts';
-import { holdText } from '../agent/guard/held-report.ts';
+import { holdText } from '../agent/guard/holds.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

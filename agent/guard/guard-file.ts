@@ -2,8 +2,7 @@ import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
-import { requiredOf } from './counted.ts';
-import type { GuardMemory, GuardState, LastCounted } from './guard-state.ts';
+import { type GuardMemory, type GuardState, type LastCounted, requiredOf } from './guard-state.ts';
 
 const FILE = 'guard.json';
 

@@ -248,3 +248,96 @@ export interface GuardMemory {
 }
 
 export type EventOf<K extends GuardEvent['kind']> = Extract<GuardEvent, { kind: K }>;
+
+/** Effects without values, and times, of all steps of guarded apply. */
+
+export const REMEMBER: GuardEffect = { kind: 'remember' };
+export const SUBMIT: GuardEffect = { kind: 'submit', isUrgent: false };
+/** A repair must not put the state that is tried back first. */
+export const SUBMIT_AT_ONCE: GuardEffect = { kind: 'submit', isUrgent: true };
+export const REPORT: GuardEffect = { kind: 'report' };
+export const NO_PROBES: GuardEffect = { kind: 'probe', probes: [], after: 0 };
+export const ALL_PROBES: GuardEffect = { kind: 'probe', probes: null, after: 0 };
+export const NO_TIMER: GuardEffect = { kind: 'wake', after: null };
+
+/** Milliseconds in which an outage without a policy at fault costs one rollback for each probe. */
+export const ONE_ROLLBACK_IN = 600_000;
+/** Milliseconds until the next round after one that failed, at most. */
+export const AGAIN = 1_000;
+/** Attempts of a trial that is interrupted each time. */
+export const MOST_ATTEMPTS = 2;
+
+/** Holds for a state that is applied without being judged. */
+export const NOTHING = { changes: [], sets: [], passed: [], unmade: [] } as const;
+
+/**
+ * Milliseconds after the confirmed rules are in force again in which the round before an edit may
+ * have been made under others.
+ */
+const SOON = 10_000;
+/** Rounds in a row that confirm. */
+export const ROUNDS = 3;
+/** Times `failAfter` that a probe which nobody can make is waited for, after the window. */
+const UNMADE = 2;
+
+/**
+ * Those that passed under the rules before, those of a trial that this one joins, and those that
+ * nobody could make.
+ */
+export function countedIn(
+  { at, passed, unmade }: EventOf<'applied'>,
+  { trial, lastCounted }: Pick<GuardState, 'trial' | 'lastCounted'>,
+): Pick<Trial, 'counted' | 'unmade'> {
+  const known = new Set([
+    ...(trial === null ? recentlyCounted(lastCounted, at) : requiredOf(trial)),
+    ...passed,
+  ]);
+  const others = [...(trial?.unmade ?? []), ...unmade].filter((name) => !known.has(name));
+  return { counted: new Set([...known, ...others]), unmade: new Set(others) };
+}
+
+/** The probes that must pass under the confirmed rules before this trial is repeated. */
+export function requiredOf({ counted, unmade }: Pick<Trial, 'counted' | 'unmade'>): readonly string[] {
+  return [...counted].filter((name) => !unmade.has(name));
+}
+
+/** Whether each probe that counts has been made, and passed, under the rules that are tried. */
+export function isMade({ counted, made }: Trial): boolean {
+  return [...counted].every((name) => made.has(name));
+}
+
+/** Whether the probes confirm the trial. */
+export function isDone(trial: Trial, at: number, { window, failAfter, manual }: GuardTimes): boolean {
+  const { passes, firstPass, since } = trial;
+  if (manual !== null || passes < ROUNDS || at - firstPass < window) return false;
+  // A busy prober may not have had the time yet, above all where each attempt waits for no answer.
+  return isMade(trial) || at - since >= window + UNMADE * failAfter;
+}
+
+/**
+ * The round before a change is made under the confirmed rules, soon after both families have them.
+ */
+export function soon(
+  { lastCounted, lacking }: Pick<GuardState, 'lastCounted' | 'lacking'>,
+  at: number,
+): LastCounted | null {
+  if (lastCounted === null || lacking !== null || lastCounted.until <= at + SOON) return lastCounted;
+  return { ...lastCounted, until: at + SOON };
+}
+
+/** Probes that passed under the confirmed rules, before a rollback or in the proof just now. */
+function recentlyCounted(lastCounted: LastCounted | null, at: number): Iterable<string> {
+  return lastCounted === null || at > lastCounted.until ? [] : lastCounted.probes;
+}
+
+/** Of the same policies, or sets, in the same versions. */
+export function sameChanges(a: Pick<Trial, 'changes' | 'sets'>, b: Pick<Trial, 'changes' | 'sets'>): boolean {
+  const text = ({ changes, sets }: typeof a): string =>
+    JSON.stringify([changes.map(({ key, digest }) => [key, digest]), sets]);
+  return text(a) === text(b);
+}
+
+/** The same policy, in the same version. */
+export function isSame(a: PolicyChange, b: PolicyChange): boolean {
+  return a.key === b.key && a.digest === b.digest;
+}

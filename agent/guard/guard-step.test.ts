@@ -6,7 +6,7 @@ import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { GuardState, GuardTimes } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { holdText } from './held-report.ts';
+import { holdText } from './holds.ts';
 
 /** In steps: timers that timers arm must ring too. */
 function pass(world: GuardWorld, milliseconds: number): void {

@@ -1,29 +1,33 @@
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
-import { countedIn, isDone, isMade, ROUNDS, requiredOf, soon } from './counted.ts';
 import {
   AGAIN,
+  type Check,
+  countedIn,
+  type EventOf,
+  type Failure,
+  type GuardEffect,
+  type GuardEvent,
+  type GuardState,
+  type GuardStep,
+  type GuardTimes,
+  type HoldReason,
+  isDone,
+  isMade,
+  isSame,
   MOST_ATTEMPTS,
   NO_PROBES,
   NO_TIMER,
   ONE_ROLLBACK_IN,
+  type PendingTrial,
   REMEMBER,
   REPORT,
+  ROUNDS,
+  requiredOf,
   SUBMIT,
   SUBMIT_AT_ONCE,
-} from './guard-effects.ts';
-import type {
-  Check,
-  EventOf,
-  Failure,
-  GuardEffect,
-  GuardEvent,
-  GuardState,
-  GuardStep,
-  GuardTimes,
-  HoldReason,
-  PendingTrial,
-  PolicyChange,
-  Trial,
+  sameChanges,
+  soon,
+  type Trial,
 } from './guard-state.ts';
 import {
   checkBegun,
@@ -385,14 +389,4 @@ function wake(state: GuardState, at: number, times: GuardTimes): GuardEffect {
 
 function probeNow(probes: readonly string[]): GuardEffect {
   return { kind: 'probe', probes, after: 0 };
-}
-
-function sameChanges(a: Pick<Trial, 'changes' | 'sets'>, b: Pick<Trial, 'changes' | 'sets'>): boolean {
-  const text = ({ changes, sets }: typeof a): string =>
-    JSON.stringify([changes.map(({ key, digest }) => [key, digest]), sets]);
-  return text(a) === text(b);
-}
-
-function isSame(a: PolicyChange, b: PolicyChange): boolean {
-  return a.key === b.key && a.digest === b.digest;
 }

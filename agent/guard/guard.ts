@@ -1,36 +1,43 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
-import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { lackingFamily } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
-import { policyKey } from '../apply/plan/substitute.ts';
-import { AGAIN, NOTHING } from './guard-effects.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toLastCounted, toMemory, toRollbacks } from './guard-file.ts';
 import {
+  AGAIN,
   type GuardEffect,
   type GuardEvent,
   type GuardMemory,
   type GuardState,
   type GuardTimes,
   type HoldReason,
+  NOTHING,
   type PolicyChange,
   timesOf,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
-import { failingOf, holdText, NOT_CONFIRMED, notConfirmedIn, triedOf, waitingOf } from './held-report.ts';
-import { isBrief } from './held-step.ts';
-import { digestOf, policyChanges, sameRules, withHolds, withSets } from './holds.ts';
+import {
+  digestOf,
+  type GuardReport,
+  guardReport,
+  holdText,
+  NOT_CONFIRMED,
+  notConfirmedIn,
+  policyChanges,
+  sameRules,
+  withHolds,
+  withSets,
+} from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
 import { Judgement, type Verdict } from './judgement.ts';
-import { ProbeRounds } from './probe-rounds.ts';
+import { ProbeRounds, RoundBefore } from './probe-rounds.ts';
 import type { Probe } from './probes.ts';
 import { proofOf } from './proof-step.ts';
-import { RoundBefore } from './round-before.ts';
 import { TrialDeadline } from './trial-deadline.ts';
 import type { Judged } from './verdicts.ts';
 
@@ -77,11 +84,6 @@ export interface Rollback {
   readonly why: HoldReason;
   /** API group/name. */
   readonly policies: readonly string[];
-}
-
-export interface GuardReport {
-  readonly tried: readonly TriedPolicy[];
-  readonly held: readonly FailingRule[];
 }
 
 /**
@@ -208,17 +210,7 @@ export class Guard {
   }
 
   report(): GuardReport {
-    const { trial, proof, holds, lacking } = this.#state;
-    const rules = this.#wanted?.wanted.rules ?? [];
-    const generationOf = (key: string): number | undefined =>
-      rules.find((rule) => policyKey(rule) === key)?.source.generation;
-    return {
-      tried: [
-        ...waitingOf(holds.filter(isBrief), proof),
-        ...triedOf(trial?.changes ?? this.#judgement.changes, trial, lacking),
-      ],
-      held: failingOf(holds, generationOf),
-    };
+    return guardReport(this.#state, this.#judgement.changes, this.#wanted?.wanted ?? null);
   }
 
   /** Resolves once no state waits to be submitted or judged. */

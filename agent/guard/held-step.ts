@@ -1,24 +1,22 @@
 import {
   AGAIN,
   ALL_PROBES,
+  type Check,
+  type EventOf,
+  type GuardEffect,
+  type GuardEvent,
+  type GuardState,
+  type GuardStep,
+  type GuardTimes,
+  type Hold,
   MOST_ATTEMPTS,
   NO_PROBES,
   NO_TIMER,
   ONE_ROLLBACK_IN,
+  type PolicyChange,
   REMEMBER,
   REPORT,
   SUBMIT,
-} from './guard-effects.ts';
-import type {
-  Check,
-  EventOf,
-  GuardEffect,
-  GuardEvent,
-  GuardState,
-  GuardStep,
-  GuardTimes,
-  Hold,
-  PolicyChange,
 } from './guard-state.ts';
 
 /**

@@ -1,14 +1,19 @@
-import { AGAIN, ALL_PROBES, NO_PROBES, REMEMBER, REPORT, SUBMIT } from './guard-effects.ts';
-import type {
-  EventOf,
-  GuardEffect,
-  GuardEvent,
-  GuardState,
-  GuardStep,
-  GuardTimes,
-  Hold,
-  HoldReason,
-  Proof,
+import {
+  AGAIN,
+  ALL_PROBES,
+  type EventOf,
+  type GuardEffect,
+  type GuardEvent,
+  type GuardState,
+  type GuardStep,
+  type GuardTimes,
+  type Hold,
+  type HoldReason,
+  NO_PROBES,
+  type Proof,
+  REMEMBER,
+  REPORT,
+  SUBMIT,
 } from './guard-state.ts';
 import { heldTogether, isBrief, keysOf, wakeForHolds } from './held-step.ts';
 

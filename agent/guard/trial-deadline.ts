@@ -3,8 +3,8 @@ import type { Config, FailsafeEntry, GuardConfig } from '../../apis/config.ts';
 import type { Deadline } from '../../apis/deadline.ts';
 import type { GuardState } from './guard-state.ts';
 import { policyChanges } from './holds.ts';
-import { mayDeny } from './newly-denies.ts';
 import { flowsOf, type Probe } from './probes.ts';
+import { mayDeny } from './verdicts.ts';
 
 /** Seconds: more than a restart of the agent takes, and less than a minute until a node is back. */
 const SHORTEST = 20;

@@ -2,10 +2,11 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { FailingRule, GateValue } from '../../apis/stream.ts';
 import type { Wanted } from '../apply/envelope.ts';
+import { policyKey, substitute } from '../apply/plan/substitute.ts';
+import type { PolicyId } from '../receive/api-server.ts';
 import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
 import { type Seen, UNSEEN } from '../receive/outage.ts';
-import { withoutDeleted } from './deleted-policies.ts';
 import type { Off } from './off-file.ts';
 
 /** The agent's knowledge at its start. */
@@ -172,4 +173,21 @@ function wantedTarget({ folded, isLastUsed, seen, places, last, submitted }: Age
   const state = seen.controllers === null ? left : withControllers(left, seen.controllers);
   const wanted = places.length === 0 ? state : { ...state, controlPlane: places };
   return { wanted, received, revision: folded?.revision ?? null, seen, places };
+}
+
+/** The policies that the state has rules of. */
+export function policiesOf(state: NodeState | null): readonly PolicyId[] {
+  const found = new Map<string, PolicyId>();
+  for (const { source } of state?.rules ?? []) {
+    const { apiGroup, policy, uid } = source;
+    if (uid !== '') found.set(uid, { apiGroup, policy, uid });
+  }
+  return [...found.values()];
+}
+
+/** The state without the rules of policies that exist no more; the same object if it has none. */
+function withoutDeleted(state: NodeState, deleted: readonly PolicyId[]): NodeState {
+  const uids = new Set(deleted.map(({ uid }) => uid));
+  const keys = new Set(state.rules.filter(({ source }) => uids.has(source.uid)).map(policyKey));
+  return [...keys].reduce((rest, key) => substitute(rest, key, null), state);
 }

@@ -19,13 +19,19 @@ import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { type AgentState, followedGate, initialState, nextSteps, type Step } from './agent-state.ts';
+import {
+  type AgentState,
+  followedGate,
+  initialState,
+  nextSteps,
+  policiesOf,
+  type Step,
+} from './agent-state.ts';
 import { type AgentEvent, type Effect, type TimerName, transition } from './agent-transition.ts';
 import { ClusterEnforcement, hasGuard } from './cluster-enforcement.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { ControllerConnection, type ControllerOptions } from './controller-connection.ts';
-import { policiesOf } from './deleted-policies.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { wasTried } from './guarded.ts';
 import { type EgressAbility, nodeReport } from './node-report.ts';

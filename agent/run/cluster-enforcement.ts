@@ -7,7 +7,7 @@ import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import type { FloatingKernel } from '../egress/floating-kernel.ts';
 import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
-import type { GuardReport } from '../guard/guard.ts';
+import type { GuardReport } from '../guard/holds.ts';
 import type { Destination } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
 import type { AgentLog } from './agent-log.ts';

@@ -17,7 +17,7 @@ import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { ContactLog } from './contact-log.ts';
-import { portOf } from './controller-failsafe.ts';
+import { portOf } from './control-plane-places.ts';
 import { PeerProber } from './peer-prober.ts';
 import { QuestionAnswerer } from './question-answerer.ts';
 

@@ -23,9 +23,8 @@ import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { type Layer, Layers, type PassOn } from './layers.ts';
 import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
-import { localPodsOverlay } from './local-pods-overlay.ts';
 import { keepOpenSessions } from './open-sessions.ts';
-import { startingPods } from './pod-overlays.ts';
+import { localPodsOverlay, startingPods } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 
 interface EnforcementParts {

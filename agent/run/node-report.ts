@@ -11,7 +11,7 @@ import {
   type TriedPolicy,
 } from '../../apis/stream.ts';
 import { publicKeyText, type WireGuardKeys } from '../egress/wireguard-keys.ts';
-import type { GuardReport } from '../guard/guard.ts';
+import type { GuardReport } from '../guard/holds.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';
 
