@@ -1,7 +1,7 @@
+import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import { AGENTS, NAMESPACE } from '../../build/cluster/install.ts';
 import { stop } from '../netns/namespace.ts';
-import type { RealCluster, RealNode } from './cluster.ts';
 import { type HeardLine, HeardLines } from './heard-lines.ts';
-import { AGENTS, NAMESPACE } from './nodewall.ts';
 
 const IMAGE = '/nodewall-agent:';
 /** So long one agent may take to end and the next to enforce (milliseconds). */

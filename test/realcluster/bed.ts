@@ -1,5 +1,5 @@
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 import type { Finished } from '../../build/programs/command.ts';
-import type { RealCluster } from './cluster.ts';
 
 /** What the stories of one cluster share; it is there once `before` has run. */
 export interface Bed {

@@ -1,22 +1,15 @@
 import assert from 'node:assert/strict';
 import { placeOf } from '../../agent/run/switch-off.ts';
+import { startBox } from '../../build/cluster/box.ts';
+import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
+import { describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
-import { startBox } from './box.ts';
-import { type RealCluster, untilNodesReady } from './cluster.ts';
 import { HelmRelease } from './helm-release.ts';
 import { leaksNothingUntilFollowed, untilClosed, written } from './installation.ts';
-import {
-  describe as describeCluster,
-  install,
-  NAMESPACE,
-  setGate,
-  tableOf,
-  untilReady,
-  untilTables,
-} from './nodewall.ts';
+import { setGate, tableOf, untilTables } from './nodewall.ts';
 
 /** Milliseconds. */
 const LIMIT = 180_000;

@@ -1,22 +1,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { startBox } from '../../build/cluster/box.ts';
+import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
+import { CNI_PLUGINS } from '../../build/cluster/configuration.ts';
+import { CONTROLLERS, describeCluster, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import { NODES } from '../../build/cluster/network.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { until } from '../kernel/until.ts';
 import { probeProgram } from '../probe/probe.ts';
-import { startBox } from './box.ts';
-import { type RealCluster, untilNodesReady } from './cluster.ts';
-import { CNI_PLUGINS } from './configuration.ts';
 import { HelmRelease } from './helm-release.ts';
-import { NODES } from './network.ts';
-import {
-  CONTROLLERS,
-  describe as describeCluster,
-  NAMESPACE,
-  pods,
-  tableOf,
-  untilReady,
-} from './nodewall.ts';
+import { pods, tableOf } from './nodewall.ts';
 
 /** Milliseconds. */
 const LIMIT = 180_000;

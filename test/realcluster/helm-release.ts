@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { NAMESPACE } from '../../build/cluster/install.ts';
 import { packageChart } from '../../build/manifests/chart/package-chart.ts';
 import { type Finished, run } from '../../build/programs/command.ts';
-import type { RealCluster } from './cluster.ts';
-import { NAMESPACE } from './nodewall.ts';
 
 const RELEASE = 'nodewall';
 

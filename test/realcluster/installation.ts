@@ -1,7 +1,8 @@
 /** What must stay as it was while an installation is replaced. */
-import type { RealCluster } from './cluster.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { CLOSED_PORT, leaksNothing } from './leaks.ts';
-import { NAMESPACE, setGate, untilConfirmed, untilFollowed, untilReady, untilTables } from './nodewall.ts';
+import { setGate, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
 
 interface Webhooks {
   readonly webhooks: readonly { readonly clientConfig: { readonly caBundle?: string } }[];

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import { AGENTS, describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { succeeds, until } from '../kernel/until.ts';
-import { startBox } from './box.ts';
-import type { RealCluster, RealNode } from './cluster.ts';
-import { AGENTS, describe as describeCluster, install, NAMESPACE, untilReady } from './nodewall.ts';
 import { reset } from './trial.ts';
 
 const EACH = Number(process.env.NODEWALL_INTERRUPTIONS ?? '60');

@@ -1,24 +1,17 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { writeCommands } from '../../build/cluster/commands.ts';
+import { CONTROLLERS, describeCluster, install, untilReady } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { parseMarkdown } from '../docs/markdown.ts';
 import { until } from '../kernel/until.ts';
-import { startBox } from './box.ts';
-import type { RealCluster } from './cluster.ts';
-import { writeCommands } from './commands.ts';
 import { HelmRelease } from './helm-release.ts';
 import { CLOSED_PORT } from './leaks.ts';
-import {
-  CONTROLLERS,
-  describe as describeCluster,
-  install,
-  pods,
-  setGate,
-  untilReady,
-  untilTables,
-} from './nodewall.ts';
+import { pods, setGate, untilTables } from './nodewall.ts';
 import { Prometheus } from './prometheus.ts';
 
 const PAGE = join(import.meta.dirname, '../../docs/cluster.md');

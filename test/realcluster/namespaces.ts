@@ -1,6 +1,6 @@
 /** Namespaces that come and go, as seen by the real namespace controller. */
 import assert from 'node:assert/strict';
-import type { RealCluster } from './cluster.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 
 /** What the namespace controller may take, its own waits between tries included. */
 const GONE = ['--wait=true', '--timeout=120s'];

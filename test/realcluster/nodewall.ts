@@ -1,20 +1,14 @@
-/** nodewall as an administrator installs and watches it on a real cluster. */
+/** nodewall as an administrator switches and watches it on a real cluster. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import { AGENTS, NAMESPACE, PATIENCE } from '../../build/cluster/install.ts';
 import { succeeds, until } from '../kernel/until.ts';
-import type { RealCluster, RealNode } from './cluster.ts';
 
-export const NAMESPACE = 'nodewall-system';
 export const OF_NODEWALL = 'app.kubernetes.io/part-of=nodewall';
-export const AGENTS = 'app.kubernetes.io/name=nodewall-agent';
-export const CONTROLLERS = 'app.kubernetes.io/name=nodewall-controller';
 const DEPLOY = join(import.meta.dirname, '../../deploy');
-export const BASE = join(DEPLOY, 'kustomize/base');
 /** The base with short trials of changes. */
 export const QUICK_GUARD = join(import.meta.dirname, 'manifests/quick-guard');
-
-/** So long the machine may take for what takes seconds when nothing else runs (milliseconds). */
-const PATIENCE = 180_000;
 
 export interface Pod {
   readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
@@ -32,24 +26,6 @@ export interface Pod {
       readonly lastTransitionTime: string;
     }[];
   };
-}
-
-/**
- * Either base by docs/cluster.md; resolves when controllers and agents are ready. The gate is off
- * then.
- */
-export async function install(cluster: RealCluster, base = BASE): Promise<void> {
-  await cluster.kubectlOutput(['apply', '--server-side', '-k', base]);
-  await untilReady(cluster);
-}
-
-/** Both workloads, as `kubectl rollout status` sees them. */
-export async function untilReady(cluster: RealCluster): Promise<void> {
-  for (const workload of ['deployment/nodewall-controller', 'daemonset/nodewall-agent']) {
-    const args = ['rollout', 'status', workload, `--namespace=${NAMESPACE}`, `--timeout=${PATIENCE / 1000}s`];
-    const { code, stderr } = await cluster.kubectl(args);
-    if (code !== 0) throw new Error(`${workload}: ${stderr}\n${await describe(cluster)}`);
-  }
 }
 
 /** Switches the feature gate by the documented manifest. */
@@ -141,22 +117,4 @@ spec:
   await untilTables(cluster, 'a new policy is enforced on all nodes', (table) => table.includes(name), limit);
   await cluster.remove('ncnp', name);
   await untilTables(cluster, 'a deleted policy is enforced nowhere', (table) => !table.includes(name), limit);
-}
-
-/** What a person would look at first where something does not come about. */
-export async function describe(cluster: RealCluster): Promise<string> {
-  const commands = [
-    ['get', 'pods', '--all-namespaces', '--output=wide'],
-    ['get', 'ncnp'],
-    ['logs', `--namespace=${NAMESPACE}`, `--selector=${CONTROLLERS}`, '--tail=15', '--prefix'],
-    ['logs', `--namespace=${NAMESPACE}`, `--selector=${AGENTS}`, '--tail=8', '--prefix'],
-    ['get', 'events', `--namespace=${NAMESPACE}`, '--field-selector=type=Warning'],
-  ];
-  const texts = await Promise.all(
-    commands.map(async (args) => {
-      const { stdout, stderr } = await cluster.kubectl(args);
-      return `--- kubectl ${args.join(' ')}\n${stdout}${stderr}`;
-    }),
-  );
-  return texts.join('\n');
 }

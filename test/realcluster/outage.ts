@@ -5,9 +5,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import { AGENTS, CONTROLLERS, NAMESPACE } from '../../build/cluster/install.ts';
 import { succeeds, until } from '../kernel/until.ts';
-import type { RealCluster, RealNode } from './cluster.ts';
-import { AGENTS, CONTROLLERS, NAMESPACE, pods } from './nodewall.ts';
+import { pods } from './nodewall.ts';
 
 const FLAGSHIP = join(import.meta.dirname, '../../deploy/examples/flagship/protect-api.yaml');
 

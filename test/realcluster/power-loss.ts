@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
+import { CONTROLLERS } from '../../build/cluster/install.ts';
 import type { Bed } from './bed.ts';
-import { type RealCluster, untilNodesReady } from './cluster.ts';
 import { deleteNamespace, makeNamespace } from './namespaces.ts';
-import { CONTROLLERS, pods } from './nodewall.ts';
+import { pods } from './nodewall.ts';
 import { enforce, overcome, reset, type Trial, titleOf } from './trial.ts';
 
 const API = 'apiservice/v1alpha1.controlplane.nodewall.io';

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { RealNode } from '../../build/cluster/cluster.ts';
+import { AGENTS, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import type { Bed } from './bed.ts';
-import type { RealNode } from './cluster.ts';
-import { AGENTS, NAMESPACE, pods, tableOf, untilFollowed, untilReady, untilTables } from './nodewall.ts';
+import { pods, tableOf, untilFollowed, untilTables } from './nodewall.ts';
 import { shellBlocks } from './shell-blocks.ts';
 import { reset } from './trial.ts';
 

@@ -1,7 +1,7 @@
-import { startBox } from './box.ts';
-import type { RealCluster } from './cluster.ts';
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { describeCluster, install, NAMESPACE } from '../../build/cluster/install.ts';
 import { deleteNamespace } from './namespaces.ts';
-import { describe as describeCluster, install, NAMESPACE } from './nodewall.ts';
 
 /** `npm test` has the harder case, without controllers (removal.ts). */
 describe('nodewall on a real cluster', function () {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { install, NAMESPACE } from '../../build/cluster/install.ts';
 import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';
 import { deleteNamespace, makeNamespace } from './namespaces.ts';
-import { install, NAMESPACE, setGate, untilFollowed, untilTables } from './nodewall.ts';
+import { setGate, untilFollowed, untilTables } from './nodewall.ts';
 import { EVENTS, POLICIES } from './outage.ts';
 import { RecoveryPage } from './recovery-page.ts';
 import { shellBlocks } from './shell-blocks.ts';

@@ -1,9 +1,10 @@
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { describeCluster, install, untilReady } from '../../build/cluster/install.ts';
 import { summarise } from '../../perf/measure/statistics.ts';
 import { type AgentStart, startOfAgent } from './agent-start.ts';
-import { startBox } from './box.ts';
-import type { RealCluster } from './cluster.ts';
 import { untilClosed } from './installation.ts';
-import { describe as describeCluster, install, untilConfirmed, untilReady } from './nodewall.ts';
+import { untilConfirmed } from './nodewall.ts';
 
 const TRIALS = 12;
 const POLICY = 'closed-port';

@@ -1,24 +1,16 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { writeCommands } from '../../build/cluster/commands.ts';
+import { describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';
-import { startBox } from './box.ts';
-import type { RealCluster } from './cluster.ts';
-import { writeCommands } from './commands.ts';
 import { leaksNothingUntilFollowed, untilClosed } from './installation.ts';
 import { leaksNothing } from './leaks.ts';
-import {
-  describe as describeCluster,
-  install,
-  NAMESPACE,
-  OF_NODEWALL,
-  pods,
-  QUICK_GUARD,
-  untilFollowed,
-  untilReady,
-} from './nodewall.ts';
+import { OF_NODEWALL, pods, QUICK_GUARD, untilFollowed } from './nodewall.ts';
 import { controllersOnWorkers, describePowerLoss } from './power-loss.ts';
 import { describeRecovery } from './recovery.ts';
 import { describeRemoval } from './removal.ts';

@@ -1,5 +1,5 @@
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { succeeds, until } from '../kernel/until.ts';
-import type { RealCluster } from './cluster.ts';
 import { QUICK_GUARD, setGate, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
 import { EVENTS, type Event, type EventName, NAMED_PORTS, POLICIES, type PolicyName } from './outage.ts';
 

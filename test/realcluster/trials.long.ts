@@ -1,7 +1,8 @@
 import fc from 'fast-check';
-import { startBox } from './box.ts';
-import type { RealCluster } from './cluster.ts';
-import { BASE, describe as describeCluster, install, QUICK_GUARD } from './nodewall.ts';
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { BASE, describeCluster, install } from '../../build/cluster/install.ts';
+import { QUICK_GUARD } from './nodewall.ts';
 import { EVENTS, type EventName, NAMED_PORTS, type PolicyName } from './outage.ts';
 import { MEANWHILE, reset, runTrial, type Trial, titleOf } from './trial.ts';
 

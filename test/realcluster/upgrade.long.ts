@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
+import { startBox } from '../../build/cluster/box.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { importImage } from '../../build/cluster/image-archive.ts';
+import { AGENTS, CONTROLLERS, describeCluster, untilReady } from '../../build/cluster/install.ts';
 import { buildHelm } from '../cluster/helm.ts';
-import { startBox } from './box.ts';
-import type { RealCluster } from './cluster.ts';
 import { HelmRelease } from './helm-release.ts';
-import { importImage } from './image-archive.ts';
 import { leaksNothingUntilFollowed, untilClosed, written } from './installation.ts';
-import {
-  AGENTS,
-  CONTROLLERS,
-  describe as describeCluster,
-  podsWithTerminating,
-  untilReady,
-} from './nodewall.ts';
+import { podsWithTerminating } from './nodewall.ts';
 import { type PreviousChart, previousChart } from './previous-chart.ts';
 
 /**

@@ -45,11 +45,11 @@ export const ZONES: readonly Zone[] = [
     mayImport: [...STAGES, 'cli', 'test/netns'],
     reason: 'makes what is shipped of the program alone',
   },
-  {
-    folder: 'build/demo',
+  ...['build/demo', 'build/cluster'].map((folder) => ({
+    folder,
     mayImport: [...STAGES, 'cli', 'build', 'test'],
     reason: 'shows the program on the machines of the tests',
-  },
+  })),
   { folder: 'test', mayImport: [...STAGES, 'cli', 'perf', 'build'], reason: 'tests look at everything' },
   { folder: 'test/oracle', mayImport: [], reason: 'shares no code with what it judges' },
   { folder: 'test/netns', mayImport: [], reason: 'benchmarks, and what is built, use it too' },

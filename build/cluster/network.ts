@@ -1,4 +1,4 @@
-import { createNamespace, type Namespace } from '../netns/namespace.ts';
+import { createNamespace, type Namespace } from '../../test/netns/namespace.ts';
 
 /** A machine of the cluster's network, in a network namespace of its own. */
 export interface Host {

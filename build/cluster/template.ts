@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cached } from '../../build/programs/cache.ts';
-import { output, run } from '../../build/programs/command.ts';
-import { scratchFolder } from '../../build/programs/folder.ts';
-import { until } from '../kernel/until.ts';
-import { DIE_WITH_PARENT } from '../netns/namespace.ts';
+import { until } from '../../test/kernel/until.ts';
+import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
+import { cached } from '../programs/cache.ts';
+import { output, run } from '../programs/command.ts';
+import { scratchFolder } from '../programs/folder.ts';
 import { containerdConfiguration } from './configuration.ts';
 
 /**

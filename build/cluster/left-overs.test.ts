@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { cacheFolder } from '../../build/programs/cache.ts';
-import { output } from '../../build/programs/command.ts';
-import { until } from '../kernel/until.ts';
+import { until } from '../../test/kernel/until.ts';
+import { cacheFolder } from '../programs/cache.ts';
+import { output } from '../programs/command.ts';
 
 /** Starts a cluster, says `up` and the name of its cgroup, and waits. */
 const SCRIPT = `

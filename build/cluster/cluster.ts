@@ -5,12 +5,12 @@
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { cacheFolder } from '../../build/programs/cache.ts';
-import { type Finished, run } from '../../build/programs/command.ts';
-import { scratchFolder } from '../../build/programs/folder.ts';
-import { type ApiClient, apiClient } from '../cluster/api-client.ts';
-import { etcdFlags } from '../cluster/cluster.ts';
-import { succeeds, until } from '../kernel/until.ts';
+import { type ApiClient, apiClient } from '../../test/cluster/api-client.ts';
+import { etcdFlags } from '../../test/cluster/cluster.ts';
+import { succeeds, until } from '../../test/kernel/until.ts';
+import { cacheFolder } from '../programs/cache.ts';
+import { type Finished, run } from '../programs/command.ts';
+import { scratchFolder } from '../programs/folder.ts';
 import {
   apiServerFlags,
   CNI_PLUGINS,

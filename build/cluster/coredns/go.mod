@@ -1,4 +1,4 @@
-module nodewall.io/test/realcluster/coredns
+module nodewall.io/build/cluster/coredns
 
 go 1.25.0
 

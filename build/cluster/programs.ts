@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { cached } from '../../build/programs/cache.ts';
-import { unpackDebianPackage } from '../../build/programs/debian.ts';
-import { buildGoProgram } from '../../build/programs/go-program.ts';
-import { buildCluster } from '../cluster/build.ts';
+import { buildCluster } from '../../test/cluster/build.ts';
+import { cached } from '../programs/cache.ts';
+import { unpackDebianPackage } from '../programs/debian.ts';
+import { buildGoProgram } from '../programs/go-program.ts';
 
 /** What the cluster's machines run that is no part of this repository. */
 export interface Programs {

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Finished, run } from '../../build/programs/command.ts';
-import { type Daemon, daemon } from '../cluster/daemon.ts';
-import { until } from '../kernel/until.ts';
-import { DIE_WITH_PARENT } from '../netns/namespace.ts';
+import { type Daemon, daemon } from '../../test/cluster/daemon.ts';
+import { until } from '../../test/kernel/until.ts';
+import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
+import { type Finished, run } from '../programs/command.ts';
 import type { Host } from './network.ts';
 import type { Programs } from './programs.ts';
 

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildImages } from '../../build/images/build.ts';
-import { cached } from '../../build/programs/cache.ts';
-import { output } from '../../build/programs/command.ts';
+import { buildImages } from '../images/build.ts';
+import { cached } from '../programs/cache.ts';
+import { output } from '../programs/command.ts';
 import { PAUSE_IMAGE } from './configuration.ts';
 import { writeImage } from './image-archive.ts';
 import type { Programs } from './programs.ts';
 
-const PROBE = join(import.meta.dirname, '../probe');
+const PROBE = join(import.meta.dirname, '../../test/probe');
 
 /**
  * Paths of the archives of all images that the cluster's pods use, nodewall's own among them; from

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { buildBox } from './box.ts';
 import { startRealCluster } from './cluster.ts';
 import { writeCommands } from './commands.ts';
-import { install } from './nodewall.ts';
+import { install } from './install.ts';
 
 const HELP = `usage: npm run cluster [-- --help]
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { output } from '../../build/programs/command.ts';
-import { scratchFolder } from '../../build/programs/folder.ts';
+import { output } from '../programs/command.ts';
+import { scratchFolder } from '../programs/folder.ts';
 import type { RealNode } from './cluster.ts';
 
 export interface ImageParts {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The first process of a node's namespaces (test/realcluster/node.ts): makes a file system and cgroups of the node's own, then waits.
+# The first process of a node's namespaces (build/cluster/node.ts): makes a file system and cgroups of the node's own, then waits.
 # Arguments: NAME, DATA (folder of the node's files), GROUP (cgroup of the cluster). Says `ready` when all is made.
 set -eu
 name=$1 data=$2 group=$3

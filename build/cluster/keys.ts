@@ -1,8 +1,8 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createAuthority } from '../cluster/certificates.ts';
-import { kubeconfig } from '../cluster/kubeconfig.ts';
+import { createAuthority } from '../../test/cluster/certificates.ts';
+import { kubeconfig } from '../../test/cluster/kubeconfig.ts';
 import type { NodeAddresses } from './network.ts';
 
 export interface KeysOptions {

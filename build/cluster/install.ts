@@ -1,0 +1,47 @@
+/** nodewall as an administrator installs it on the cluster. */
+import { join } from 'node:path';
+import type { RealCluster } from './cluster.ts';
+
+export const NAMESPACE = 'nodewall-system';
+export const AGENTS = 'app.kubernetes.io/name=nodewall-agent';
+export const CONTROLLERS = 'app.kubernetes.io/name=nodewall-controller';
+export const BASE = join(import.meta.dirname, '../../deploy/kustomize/base');
+
+/** So long the machine may take for what takes seconds when nothing else runs (milliseconds). */
+export const PATIENCE = 180_000;
+
+/**
+ * Either base by docs/cluster.md; resolves when controllers and agents are ready. The gate is off
+ * then.
+ */
+export async function install(cluster: RealCluster, base = BASE): Promise<void> {
+  await cluster.kubectlOutput(['apply', '--server-side', '-k', base]);
+  await untilReady(cluster);
+}
+
+/** Both workloads, as `kubectl rollout status` sees them. */
+export async function untilReady(cluster: RealCluster): Promise<void> {
+  for (const workload of ['deployment/nodewall-controller', 'daemonset/nodewall-agent']) {
+    const args = ['rollout', 'status', workload, `--namespace=${NAMESPACE}`, `--timeout=${PATIENCE / 1000}s`];
+    const { code, stderr } = await cluster.kubectl(args);
+    if (code !== 0) throw new Error(`${workload}: ${stderr}\n${await describeCluster(cluster)}`);
+  }
+}
+
+/** What a person would look at first where something does not come about. */
+export async function describeCluster(cluster: RealCluster): Promise<string> {
+  const commands = [
+    ['get', 'pods', '--all-namespaces', '--output=wide'],
+    ['get', 'ncnp'],
+    ['logs', `--namespace=${NAMESPACE}`, `--selector=${CONTROLLERS}`, '--tail=15', '--prefix'],
+    ['logs', `--namespace=${NAMESPACE}`, `--selector=${AGENTS}`, '--tail=8', '--prefix'],
+    ['get', 'events', `--namespace=${NAMESPACE}`, '--field-selector=type=Warning'],
+  ];
+  const texts = await Promise.all(
+    commands.map(async (args) => {
+      const { stdout, stderr } = await cluster.kubectl(args);
+      return `--- kubectl ${args.join(' ')}\n${stdout}${stderr}`;
+    }),
+  );
+  return texts.join('\n');
+}
