@@ -35,8 +35,10 @@ export interface LeaseThreadParts extends Omit<LeaseThreadData, 'origin'> {
  */
 const REFRESH = 30_000;
 const RESTART = 1_000;
+/** Until the kernel is read again after a failure (milliseconds). */
+const READ_RETRY = 500;
 /** The longest wait for a thread that is to release or to end (milliseconds). */
-const LONGEST_END = 4_000;
+const LONGEST_END = 3_000;
 
 /**
  * This node's leases of floating addresses, in a thread of their own (lease-worker.ts). The thread
@@ -59,7 +61,7 @@ export class LeaseThread {
   #isSwept = false;
   #cancelRefresh: () => void = () => {};
   #cancelRestart: () => void = () => {};
-  /** Called with `released` or `closed`, or if the thread ends. */
+  /** Called with `released` or `stopped`, or if the thread ends. */
   #ended: () => void = () => {};
 
   constructor(parts: LeaseThreadParts) {
@@ -103,7 +105,7 @@ export class LeaseThread {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelRestart();
-    if (this.#worker !== null) await this.#end('close');
+    if (this.#worker !== null) await this.#end('stop');
     this.#cancelRefresh();
     await this.#worker?.terminate();
     this.#worker = null;
@@ -120,12 +122,13 @@ export class LeaseThread {
     const workerData: LeaseThreadData = { node, boot, url, tokenFile, userAgent, origin: authorities.origin };
     const worker = new Worker(siblingModule(import.meta, 'lease-worker'), { workerData });
     this.#worker = worker;
-    worker.on('message', (message: FromLeaseThread) => this.#receive(message));
+    worker.on('message', (message: FromLeaseThread) => this.#receive(message, worker));
     worker.on('error', (error) => {
       log.error('the thread of leases failed', { stage: 'egress', error: error.message });
     });
     worker.on('exit', () => this.#exited(worker));
     this.#refresh();
+    void this.#read(worker);
     this.#send(this.#health);
     this.#sendView();
   }
@@ -162,11 +165,12 @@ export class LeaseThread {
     if (floating === undefined) return;
     const owned = [...ownedAddresses(this.#egress)];
     const addresses = new Set(owned.filter((address) => hasAddress(floating, address)));
-    this.#send({ kind: 'guarded', addresses });
+    this.#send({ kind: 'enforced', guarded: addresses });
   }
 
-  #send(message: ToLeaseThread): void {
-    this.#worker?.postMessage(message);
+  /** To this thread, as long as it runs; absent: to the one that runs. */
+  #send(message: ToLeaseThread, worker = this.#worker): void {
+    if (worker === this.#worker) worker?.postMessage(message);
   }
 
   #refresh(): void {
@@ -180,11 +184,12 @@ export class LeaseThread {
     );
   }
 
-  #receive(message: FromLeaseThread): void {
+  #receive(message: FromLeaseThread, worker: Worker): void {
     const { kernel, clock, authorities, log, counted } = this.#parts;
     switch (message.kind) {
-      case 'call':
-        void this.#call(message);
+      case 'take':
+      case 'drop':
+        void this.#call(message, worker);
         break;
       case 'renewed': {
         const offset = clock.now() - monotonicClock.now();
@@ -202,28 +207,47 @@ export class LeaseThread {
         counted(message.counts);
         break;
       case 'released':
-      case 'closed':
+      case 'stopped':
         this.#ended();
     }
   }
 
-  async #call({ id, method, addresses, until }: KernelCall): Promise<void> {
-    const { kernel, clock } = this.#parts;
-    const names = addresses.flatMap((one) => (typeof one === 'string' ? one : []));
-    const owned = addresses.flatMap((one) => (typeof one === 'string' ? [] : one));
+  /** What is alive of an earlier process, for the thread's first state. */
+  async #read(worker: Worker): Promise<void> {
+    const { kernel, clock, log } = this.#parts;
     try {
-      const calls = {
-        read: () => kernel.read(),
-        take: () => this.#drops.take(owned, () => until - monotonicClock.now() + clock.now()),
-        drop: () => this.#drops.drop(names),
-      };
-      this.#send({ kind: 'result', id, value: await calls[method]() });
+      const found = await kernel.read();
+      const now = monotonicClock.now();
+      const alive = new Map(found.map(({ address, milliseconds }) => [address, now + milliseconds]));
+      this.#send({ kind: 'read', alive }, worker);
     } catch (error) {
-      this.#send({ kind: 'result', id, error: (error as Error).message });
+      const { message } = error as Error;
+      const text = 'cannot read floating addresses from the kernel; trying again';
+      log.error(text, { stage: 'egress', error: message });
+      clock.after(READ_RETRY, () => {
+        if (this.#worker === worker && !this.#isClosed) void this.#read(worker);
+      });
     }
   }
 
-  #end(kind: 'release' | 'close'): Promise<void> {
+  /** The result of a call is an event of the thread that asked for it, and of no later one. */
+  async #call(call: KernelCall, worker: Worker): Promise<void> {
+    const { clock } = this.#parts;
+    const { key } = call;
+    try {
+      if (call.kind === 'drop') {
+        await this.#drops.drop(call.addresses);
+        this.#send({ kind: 'dropped', key }, worker);
+        return;
+      }
+      const until = (): number => call.until - monotonicClock.now() + clock.now();
+      this.#send({ kind: 'taken', key, conflicts: await this.#drops.take(call.addresses, until) }, worker);
+    } catch (error) {
+      this.#send({ kind: 'failed', key, error: (error as Error).message }, worker);
+    }
+  }
+
+  #end(kind: 'release' | 'stop'): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#parts.clock.after(LONGEST_END, () => this.#ended());
       this.#ended = () => {

@@ -2,10 +2,9 @@
  * Messages between the agent's main thread and the thread of its leases. All times are those of
  * monotonicClock.
  */
-import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import type { Destination } from '../../receive/destinations.ts';
-import type { AddressConflict, LiveAddress, Renewal } from '../floating-kernel.ts';
-import type { LeaseView } from './lease-state.ts';
+import type { Renewal } from '../floating-kernel.ts';
+import type { LeaseEffect, LeaseEvent } from './lease-state.ts';
 
 /** workerData. */
 export interface LeaseThreadData {
@@ -19,56 +18,39 @@ export interface LeaseThreadData {
   readonly origin: string;
 }
 
+/** How the thread reaches the controllers. */
+export interface LeaseAccess {
+  readonly kind: 'access';
+  /** CA certificates (PEM) for the controller's. */
+  readonly authorities: string;
+  /** At which the controller was reached. */
+  readonly addresses: readonly string[];
+  /** The controllers themselves. */
+  readonly replicas: readonly Destination[];
+}
+
+/** The events that the main thread sees. The others happen in the thread itself. */
 export type ToLeaseThread =
-  | {
-      readonly kind: 'access';
-      /** CA certificates (PEM) for the controller's. */
-      readonly authorities: string;
-      /** At which the controller was reached. */
-      readonly addresses: readonly string[];
-      /** The controllers themselves. */
-      readonly replicas: readonly Destination[];
-    }
-  | { readonly kind: 'viewed'; readonly view: LeaseView }
-  /** Rules are in force: of the addresses of the view, those that they guard. */
-  | { readonly kind: 'guarded'; readonly addresses: ReadonlySet<string> }
-  | {
-      readonly kind: 'health';
-      readonly unready: ReadonlyMap<string, string>;
-      readonly unreachable: readonly string[];
-    }
-  | { readonly kind: 'release' | 'close' }
-  | { readonly kind: 'result'; readonly id: number; readonly value?: unknown; readonly error?: string };
+  | LeaseAccess
+  | Extract<
+      LeaseEvent,
+      {
+        kind: 'read' | 'viewed' | 'enforced' | 'health' | 'taken' | 'dropped' | 'failed' | 'release' | 'stop';
+      }
+    >;
 
-/** The calls of FloatingKernel that the main thread makes. */
-export interface KernelCalls {
-  read(): Promise<readonly LiveAddress[]>;
-  take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]>;
-  drop(addresses: readonly string[]): Promise<void>;
-}
-
-export interface KernelCall {
-  readonly kind: 'call';
-  readonly id: number;
-  readonly method: keyof KernelCalls;
-  readonly addresses: readonly (OwnedAddress | string)[];
-  readonly until: number;
-}
+/** Calls of the kernel that the main thread makes; it answers `taken`, `dropped` or `failed`. */
+export type KernelCall = Extract<LeaseEffect, { kind: 'take' | 'drop' }>;
 
 export type FromLeaseThread =
   | KernelCall
+  | Extract<LeaseEffect, { kind: 'log' }>
   | { readonly kind: 'renewed'; readonly renewals: readonly Renewal[] }
   /** The controller's certificate is signed by none of the authorities. */
   | { readonly kind: 'refused' }
-  | {
-      readonly kind: 'log';
-      readonly level: 'info' | 'warn' | 'error';
-      readonly message: string;
-      readonly fields: object;
-    }
   | { readonly kind: 'counts'; readonly counts: LeaseCounts }
-  /** `release` or `close` is done. */
-  | { readonly kind: 'released' | 'closed' };
+  /** After `release`: nothing is alive. After `stop`: the thread ends. */
+  | { readonly kind: 'released' | 'stopped' };
 
 /** For metrics. */
 export interface LeaseCounts {
