@@ -192,7 +192,8 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
   const kubectl = (args: readonly string[], { stdin, kubeconfig: other }: KubectlOptions = {}) => {
     const argv = [program, 'kubectl', ...args];
     return run(namespace?.command(argv) ?? argv, {
-      env: { ...process.env, HOME: folder, KUBECONFIG: other ?? adminKubeconfig },
+      // It ends before it has garbage worth collecting.
+      env: { ...process.env, GOGC: 'off', HOME: folder, KUBECONFIG: other ?? adminKubeconfig },
       ...(stdin === undefined ? {} : { stdin }),
     });
   };

@@ -8,6 +8,7 @@ import { NODEWALL } from '../program.ts';
 import { type Dataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { NODE_NAME } from './manifests.ts';
+import { connects, listen } from './talk.ts';
 import { until } from './until.ts';
 
 export const POD_PORT = 7777;
@@ -108,20 +109,15 @@ export async function createInterfaceNode(dataplane: Dataplane = NFTABLES): Prom
   };
 }
 
-const LISTEN = `require('net').createServer((s) => s.end('pod')).listen(${POD_PORT}, '0.0.0.0', () => console.log('up'))`;
-const CONNECT = `const s = require('net').connect({ host: '${POD_ADDRESS}', port: ${POD_PORT} });
-s.on('data', () => process.exit(0)); s.on('error', () => process.exit(1)); setTimeout(() => setImmediate(() => process.exit(1)), 900)`;
-
 /** Gives the pod's eth0 its address and something that listens. */
 export async function serve(pod: Namespace): Promise<void> {
   const lines = ['link set lo up', 'link set eth0 up', `addr add ${POD_ADDRESS}/32 dev eth0`];
   const routes = ['route add 10.90.0.10 dev eth0', 'route add default via 10.90.0.10 dev eth0 onlink'];
   await pod.run(['ip', '-batch', '-'], { stdin: `${[...lines, ...routes].join('\n')}\n` });
-  const listener = pod.spawn([process.execPath, '-e', LISTEN]);
-  await new Promise((resolve) => listener.stdout.once('data', resolve));
+  await listen(pod, [POD_PORT]);
 }
 
 /** Whether the node reaches what listens in the pod. */
-export async function reaches(node: Namespace): Promise<boolean> {
-  return (await node.run([process.execPath, '-e', CONNECT], { anyStatus: true })).status === 0;
+export function reaches(node: Namespace): Promise<boolean> {
+  return connects(node, POD_ADDRESS, POD_PORT, 900);
 }

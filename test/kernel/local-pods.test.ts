@@ -8,6 +8,7 @@ import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
 import { createInterfaceNode, type InterfaceNode } from './interfaces.ts';
 import { policy } from './manifests.ts';
+import { connects, listen } from './talk.ts';
 import { until } from './until.ts';
 
 const PORT = 80;
@@ -26,17 +27,6 @@ const service = (pod: Pod) => ({
   v4: `10.96.0.${NAMES.indexOf(pod) + 1}`,
   v6: `fd00:96::${NAMES.indexOf(pod) + 1}`,
 });
-
-const SERVER = `require('node:net').createServer((s) => s.end('pod')).listen(${POD_PORT}, '::', () => console.log('up'));`;
-/** Prints whether each address answers. */
-const CALLER = `
-const { connect } = require('node:net');
-const call = (host) => new Promise((resolve) => {
-  const socket = connect({ host, port: ${PORT} });
-  const end = (answered) => { socket.destroy(); resolve(answered); };
-  socket.setTimeout(500, () => setImmediate(end, false)).once('data', () => end(true)).once('error', () => end(false));
-});
-Promise.all(process.argv.slice(1).map(call)).then((all) => console.log(JSON.stringify(all)));`;
 
 forEachDataplane(
   'local pods behind destination NAT',
@@ -63,7 +53,7 @@ forEachDataplane(
         `addr add ${PODS.remote.v6}/128 dev lo`,
       ]);
       await it_.ip('route add default via 10.90.0.1', 'route add default via fd00:90::1');
-      await listen(world);
+      await listen(world, [POD_PORT]);
       const rules = NAMES.flatMap((pod) => [
         `ip daddr ${service(pod).v4} tcp dport ${PORT} dnat ip to ${PODS[pod].v4}:${POD_PORT}`,
         `ip6 daddr ${service(pod).v6} tcp dport ${PORT} dnat ip6 to [${PODS[pod].v6}]:${POD_PORT}`,
@@ -79,11 +69,6 @@ forEachDataplane(
     const lines = async (namespace: Namespace, commands: readonly string[]) =>
       void (await namespace.run(['ip', '-batch', '-'], { stdin: `${commands.join('\n')}\n` }));
 
-    async function listen(namespace: Namespace): Promise<void> {
-      const server = namespace.spawn([process.execPath, '-e', SERVER]);
-      await new Promise((resolve) => server.stdout.once('data', resolve));
-    }
-
     async function podWith(pod: Pod, gateway: { readonly v4: string; readonly v6: string }): Promise<void> {
       const namespace = await it_.pod(pod);
       await lines(namespace, [
@@ -94,7 +79,7 @@ forEachDataplane(
         `route add default via ${gateway.v4} dev eth0 onlink`,
         `route add default via ${gateway.v6} dev eth0 onlink`,
       ]);
-      await listen(namespace);
+      await listen(namespace, [POD_PORT]);
     }
 
     /** As Calico does: a route to each pod, which comes after the link. */
@@ -125,11 +110,10 @@ forEachDataplane(
 
     async function answers(pod: Pod): Promise<string> {
       const { v4, v6 } = service(pod);
-      const { stdout } = await it_.namespace.run([process.execPath, '-e', CALLER, v4, v6]);
-      return stdout.trim();
+      return (await Promise.all([v4, v6].map((host) => connects(it_.namespace, host, PORT, 500)))).join();
     }
-    const YES = '[true,true]';
-    const NO = '[false,false]';
+    const YES = 'true,true';
+    const NO = 'false,false';
 
     it('are reached without rules, like remote ones', async () => {
       assert.deepEqual([await answers('here'), await answers('remote')], [YES, YES]);

@@ -8,6 +8,7 @@ import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type PolicyOptions, policy, tcp, udp } from './manifests.ts';
 import { OpenSessions, PORTS } from './open-sessions.ts';
+import { connects } from './talk.ts';
 import { until } from './until.ts';
 
 const IN: PolicyOptions = { ingress: [{ name: 'in', action: 'Drop' }] };
@@ -52,9 +53,7 @@ export function openSessionsSuite(count: number): void {
         const [client] = topology.clients;
         const [own] = topology.plan.nodeAddresses;
         assert.ok(client !== undefined && own !== undefined);
-        const connect = `require('node:net').connect(${PORTS.any}, '${own.v4}').setTimeout(500, () => process.exit(7)).on('connect', () => process.exit(0))`;
-        const { status } = await client.run([process.execPath, '-e', connect], { anyStatus: true });
-        assert.equal(status, 7);
+        assert.equal(await connects(client, own.v4, PORTS.any, 500), false);
       });
 
       it('go on under ingress rules alone, and those begun during nodewall off under egress rules', async () => {

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Namespace } from '../netns/namespace.ts';
+import { probeProgram } from '../probe/probe.ts';
 
 export interface Call {
   readonly name: string;
@@ -10,24 +11,17 @@ export interface Call {
   readonly protocol?: 'tcp' | 'udp';
 }
 
-/**
- * Echoes on each TCP port and, with the same number, each UDP port. A TCP port in `chatty` sends by
- * itself, every 20 ms.
- */
-const SERVER = `
+/** Sends by itself on each TCP port, every 20 ms. */
+const CHATTY = `
 const { createServer } = require('node:net');
-const [ports, chatty] = JSON.parse(process.argv[1]);
+const ports = JSON.parse(process.argv[1]);
 let left = ports.length;
 for (const port of ports) {
   const server = createServer((socket) => {
-    socket.on('error', () => {});
-    if (!chatty.includes(port)) return void socket.pipe(socket);
     const timer = setInterval(() => socket.write('tick'), 20);
-    socket.on('close', () => clearInterval(timer)).resume();
+    socket.on('error', () => {}).on('close', () => clearInterval(timer)).resume();
   });
   server.listen(port, '::', () => --left || console.log('up'));
-  const udp = require('node:dgram').createSocket({ type: 'udp6' });
-  udp.on('message', (bytes, { address, port }) => udp.send(bytes, port, address)).on('error', () => {}).bind(port, '::');
 }`;
 
 /**
@@ -80,13 +74,26 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', ()
   for (const send of senders.values()) send();
 });`;
 
-/** Resolves once all ports listen. */
+/**
+ * Echoes on each TCP port and, with the same number, each UDP port. A TCP port in `chatty` sends by
+ * itself. Resolves once all ports listen.
+ */
 export async function listen(
   namespace: Namespace,
   ports: readonly number[],
   chatty: readonly number[] = [],
 ): Promise<void> {
-  const server = namespace.spawn([process.execPath, '-e', SERVER, JSON.stringify([ports, chatty])]);
+  const echoed = ports.filter((port) => !chatty.includes(port)).map((port) => `tcp:${port}`);
+  const echoing = [await probeProgram(), 'listen', ...echoed, ...ports.map((port) => `udp:${port}`)];
+  const sending = [process.execPath, '-e', CHATTY, JSON.stringify(chatty)];
+  await Promise.all(
+    (chatty.length === 0 ? [echoing] : [echoing, sending]).map((argv) => serve(namespace, argv)),
+  );
+}
+
+/** Resolves once the server says that it listens. */
+async function serve(namespace: Namespace, argv: readonly string[]): Promise<void> {
+  const server = namespace.spawn(argv);
   // Not piped: each pipe adds listeners to the one stream of this process.
   server.stderr.on('data', (part: Buffer) => process.stderr.write(part));
   await once(server.stdout, 'data');
@@ -112,12 +119,19 @@ export async function talk(namespace: Namespace, calls: readonly Call[]): Promis
   };
 }
 
-/** Whether a fresh connection is possible, as a program that was started just now makes it. */
-export async function connects(namespace: Namespace, host: string, port: number): Promise<boolean> {
-  const script = `
-    const say = (text) => { console.log(text); process.exit(); };
-    require('node:net').connect(${port}, '${host}', () => say('yes')).on('error', () => say('no'));
-    setTimeout(() => say('no'), 1500);`;
-  const { stdout } = await namespace.run([process.execPath, '-e', script]);
-  return stdout.trim() === 'yes';
+/**
+ * Whether a fresh connection is possible, as a program that was started just now makes it, within
+ * `wait` milliseconds.
+ */
+export async function connects(
+  namespace: Namespace,
+  host: string,
+  port: number,
+  wait = 1500,
+): Promise<boolean> {
+  const options = ['--dst', host, '--port', String(port), '--wait', String(wait)];
+  const argv = [await probeProgram(), 'connect', ...options];
+  const { status, stderr } = await namespace.run(argv, { anyStatus: true });
+  if (status !== 0 && status !== 1) throw new Error(`${argv.join(' ')}: ${stderr}`);
+  return status === 0;
 }

@@ -57,4 +57,5 @@ int mode_crr(int argc, char **argv);
 int mode_serve(int argc, char **argv);
 int mode_listen(int argc, char **argv);
 int mode_bytes(int argc, char **argv);
+int mode_connect(int argc, char **argv);
 #endif

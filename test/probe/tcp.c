@@ -5,12 +5,14 @@
  *   prints {"transactions":N,"failed":N,"seconds":S,"perSecond":N,"userSeconds":S,"systemSeconds":S,"busySeconds":S}
  *   busySeconds: CPU time of the whole machine, interrupts included, from /proc/stat
  * probe listen tcp:PORT udp:PORT ...           echoes; on every address of both families
+ * probe connect --dst IP --port N [--wait MS]  exits with 0 where a connection is possible, else with 1
  * serve and listen say {"ready":true} once they listen. */
 #include "probe.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +140,7 @@ static struct endpoint endpoint(const char *text, int port)
 	struct in6_addr address;
 	result.family = address_parse(text, &address);
 	if (result.family < 0) {
-		fprintf(stderr, "probe crr: %s: not an address\n", text);
+		fprintf(stderr, "probe: %s: not an address\n", text);
 		exit(2);
 	}
 	if (result.family == AF_INET) {
@@ -174,6 +176,21 @@ static int transact(const struct endpoint *source, const struct endpoint *destin
 		done = 1;
 	close(fd);
 	return done;
+}
+
+int mode_connect(int argc, char **argv)
+{
+	struct endpoint destination = endpoint(option(argc, argv, "--dst", ""), option_number(argc, argv, "--port", 0));
+	int error = 0, fd = socket(destination.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof error;
+	struct pollfd answered = {.fd = fd, .events = POLLOUT};
+	if (fd < 0)
+		fail("socket");
+	if (connect(fd, (const void *)&destination.address, destination.size) == 0)
+		return 0;
+	if (errno != EINPROGRESS || poll(&answered, 1, option_number(argc, argv, "--wait", 1500)) != 1)
+		return 1;
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error != 0;
 }
 
 /* CPU time the whole machine has spent, idle and waiting aside. */
