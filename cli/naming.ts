@@ -1,4 +1,4 @@
-import { type RememberedNode, rememberedNode, rememberNode } from '../agent/run/remembered-node.ts';
+import { type RememberedNode, rememberedNode, rememberNode } from '../agent/run/state-store.ts';
 import type { Log } from '../lib/process/log.ts';
 import type { NodeSight, SeenNode } from './node-sight.ts';
 

@@ -4,7 +4,7 @@ import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { removeOff, writeOff } from '../agent/run/off-file.ts';
-import { rememberNode } from '../agent/run/remembered-node.ts';
+import { rememberNode } from '../agent/run/state-store.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';

@@ -12,9 +12,8 @@ import { readCurrentState, type TableReading } from './netlink/reading.ts';
 import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';
 import { compare } from './plan/compare.ts';
-import { type CurrentState, holdsChain, stateAfter } from './plan/current-state.ts';
+import { type CurrentState, holdsChain, stateAfter, withUnusedBaseChains } from './plan/current-state.ts';
 import { difference } from './plan/difference.ts';
-import { nftChange } from './plan/nft-change.ts';
 import {
   changesStructure,
   interimRuleset,
@@ -22,7 +21,7 @@ import {
   type Transaction,
   transaction,
 } from './plan/transaction.ts';
-import { withUnusedBaseChains } from './plan/unused-base-chains.ts';
+import { nftChange } from './plan/transaction-text.ts';
 
 interface NftApplied extends Applied {
   /** The transaction behind `change`. */

@@ -27,7 +27,7 @@ import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
 import { namespaceHolder } from '../run/namespace-lock.ts';
 import { readOff } from '../run/off-file.ts';
-import { rememberedNode } from '../run/remembered-node.ts';
+import { rememberedNode } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 import { checkTunnelMtu } from './tunnel-mtu.ts';
 

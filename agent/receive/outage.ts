@@ -14,6 +14,27 @@ export interface Seen {
 
 export const UNSEEN: Seen = { controllers: null, gate: null, deleted: null };
 
+/** Fields that are null keep their previous value. Returns the same object if nothing changed. */
+export function mergedSeen(before: Seen, now: Seen): Seen {
+  const controllers = now.controllers ?? before.controllers;
+  const gate = now.gate ?? before.gate;
+  const deleted = now.deleted === null ? before.deleted : union(before.deleted ?? [], now.deleted);
+  const isSame = gate === before.gate && controllers?.join() === before.controllers?.join();
+  return isSame && deleted === before.deleted ? before : { controllers, gate, deleted };
+}
+
+/** As API_GROUP/NAME. */
+export function newlyDeleted(before: Seen, { deleted }: Seen): readonly string[] {
+  const known = before.deleted?.length ?? 0;
+  return (deleted ?? []).slice(known).map(({ apiGroup, policy }) => `${apiGroup}/${policy}`);
+}
+
+/** A deleted policy stays deleted: another one of its name has another uid. */
+function union(before: readonly PolicyId[], now: readonly PolicyId[]): readonly PolicyId[] {
+  const fresh = now.filter(({ uid }) => !before.some((one) => one.uid === uid));
+  return fresh.length === 0 ? before : [...before, ...fresh];
+}
+
 export interface OutageEvents {
   /** Called after each request round that returned something. */
   seen(seen: Seen): void;

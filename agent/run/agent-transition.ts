@@ -5,7 +5,7 @@ import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import type { Folded } from '../receive/fold.ts';
-import { type Seen, UNSEEN } from '../receive/outage.ts';
+import { mergedSeen, newlyDeleted, type Seen, UNSEEN } from '../receive/outage.ts';
 import {
   type AgentState,
   followedGate,
@@ -16,10 +16,9 @@ import {
   type Why,
   whyNone,
 } from './agent-state.ts';
+import { keptIfUnset, switchOffTurn } from './follow-gate.ts';
+import { allFailing, failingRules } from './node-report.ts';
 import type { Off } from './off-file.ts';
-import { allFailing, failingRules } from './rule-errors.ts';
-import { keptIfUnset, merged, newlyDeleted } from './seen-state.ts';
-import { switchOffTurn } from './switch-off.ts';
 
 /** An event that the agent reacts to. */
 export type AgentEvent =
@@ -254,7 +253,7 @@ function folded(before: AgentState, now: Folded): Transition {
 }
 
 function seen(before: AgentState, now: Seen): Transition {
-  const { state, effects } = kept(before, { ...before, seen: merged(before.seen, now) });
+  const { state, effects } = kept(before, { ...before, seen: mergedSeen(before.seen, now) });
   const policies = newlyDeleted(before.seen, state.seen);
   const message = 'no controller answers, and the API server has policies no more; their rules are removed';
   const line: Effect = { kind: 'say', message, fields: { policies } };

@@ -33,12 +33,12 @@ import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-fil
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { ControllerConnection, type ControllerOptions } from './controller-connection.ts';
 import type { KeptFlows } from './flow-inventory.ts';
+import { placeOf } from './follow-gate.ts';
 import { wasTried } from './guarded.ts';
 import { type EgressAbility, nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { ReportTotals } from './report-totals.ts';
 import { type StateStore, stateStore } from './state-store.ts';
-import { placeOf } from './switch-off.ts';
 
 interface Parts {
   readonly options: AgentOptions;

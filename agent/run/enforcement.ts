@@ -22,10 +22,10 @@ import { nameOverlay } from './fqdn-cache.ts';
 import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { type Layer, Layers, type PassOn } from './layers.ts';
-import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
 import { keepOpenSessions } from './open-sessions.ts';
 import { localPodsOverlay, startingPods } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
+import { usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
 interface EnforcementParts {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;

@@ -1,12 +1,13 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import type { Message, NodeMessage } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
-import { stateFile } from '../../lib/process/state-file.ts';
+import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import type { EgressMemory } from '../egress/egress-memory.ts';
 import { receive } from '../receive/receive.ts';
-import type { LinkGroups } from './link-groups.ts';
 
 interface StoreOptions {
   readonly stateDir: string;
@@ -124,4 +125,61 @@ export function toNodeState(text: string): NodeState {
 
 function* parseLines(text: string): Iterable<Message> {
   for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line);
+}
+
+/** The Node that this machine was where no --node named one. */
+export interface RememberedNode {
+  readonly node: string;
+  /** The host's name; another than `node`: it was changed, and the old rules stay. */
+  readonly host: string;
+}
+
+/**
+ * Null: this machine was no Node yet. Without the file, the saved state says for which Node it is.
+ */
+export async function rememberedNode(stateDir: string): Promise<RememberedNode | null> {
+  const found = await fileOf(stateDir)
+    .read()
+    .then((text) => (text === null ? null : (JSON.parse(text) as Partial<RememberedNode> | null)))
+    .catch(() => null);
+  const { node, host } = found ?? {};
+  if (typeof node === 'string' && typeof host === 'string') return { node, host };
+  const saved = await savedNode(stateDir);
+  return saved === null ? null : { node: saved.node, host: saved.node };
+}
+
+export function rememberNode(stateDir: string, { node, host }: RememberedNode): Promise<void> {
+  return fileOf(stateDir).write(JSON.stringify({ node, host }));
+}
+
+function fileOf(stateDir: string): StateFile {
+  return stateFile(stateDir, 'machine.json');
+}
+
+/** Group numbers by name. */
+export type LinkGroups = Readonly<Record<string, number>>;
+
+/** The named link groups that these rules use. */
+export function usedLinkGroups({ rules }: NodeState, { interfaceGroups }: Config): LinkGroups {
+  const used: Record<string, number> = {};
+  for (const name of namedBy(rules).interfaceGroups) {
+    const number = typeof name === 'string' ? interfaceGroups[name] : undefined;
+    if (number !== undefined) used[name] = number;
+  }
+  return used;
+}
+
+/**
+ * If a name was removed from the configuration while a policy uses it, it keeps its last number:
+ * otherwise the policy would be invalid, and traffic that it closes would be open after a restart.
+ */
+export function withLastLinkGroups(config: Config, last: LinkGroups, log: Log): Config {
+  const lost = Object.entries(last).filter(([name]) => !Object.hasOwn(config.interfaceGroups, name));
+  for (const [name, group] of lost) {
+    log.warn(
+      'policies name an interface group that the configuration lacks; its last number is used. Remove it from the policies, or add it to the configuration',
+      { name, group },
+    );
+  }
+  return { ...config, interfaceGroups: { ...Object.fromEntries(lost), ...config.interfaceGroups } };
 }

@@ -1,7 +1,7 @@
+import { removeTable } from '../../agent/apply/netlink/kernel.ts';
 import type { Command } from '../../agent/apply/plan/command.ts';
 import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
-import { removeTable } from '../../agent/apply/remove.ts';
 import { renderer } from '../../agent/render/render.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeOf } from '../../agent/run/switch-off.ts';
+import { placeOf } from '../../agent/run/follow-gate.ts';
 import { startBox } from '../../build/cluster/box.ts';
 import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
 import { describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';

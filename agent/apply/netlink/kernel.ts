@@ -47,3 +47,13 @@ export interface ChainReading {
  * more of them.
  */
 export const MAX_CHAINS_READ = 500;
+
+/**
+ * Removes our table and everything in it; returns whether it existed. Throws NftError if the kernel
+ * refuses.
+ */
+export async function removeTable(kernel: Kernel): Promise<boolean> {
+  if ((await kernel.snapshot()) === null) return false;
+  await kernel.transact([{ kind: 'deleteTable' }]);
+  return true;
+}

@@ -6,10 +6,9 @@ import { elementCount } from './command-text.ts';
 import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from './current-state.ts';
 import { EMPTY_STATE, holdsChain, sameHook, sameKeys, samePolicy } from './current-state.ts';
 import { type Change, type Difference, difference } from './difference.ts';
-import { filledLate } from './filled-late.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';
-import { rewrite } from './rewrite.ts';
+import { filledLate, rewrite } from './rewrite.ts';
 
 /**
  * The commands from the current state of the kernel to a ruleset. Each part is one kernel

@@ -1,6 +1,6 @@
 import { NftError } from 'nftables-napi';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
-import { removeTable } from '../../apply/remove.ts';
+import { removeTable } from '../../apply/netlink/kernel.ts';
 import { TABLE } from '../../render/ruleset.ts';
 import type { LeftOvers } from '../dataplane.ts';
 

@@ -1,5 +1,5 @@
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { type AgentState, gateOf } from './agent-state.ts';
+import { type AgentState, followedGate, gateOf, saidGate } from './agent-state.ts';
 
 /** The meaning of a new state for this node's turn to switch off. */
 export type Turn =
@@ -31,4 +31,22 @@ export function switchOffTurn(before: AgentState, now: AgentState): Turn {
 /** The node's place among all, from 0 to 1, the same each time. */
 export function placeOf(node: string): number {
   return Number.parseInt(shortHash(8, node), 16) / 2 ** 32;
+}
+
+/**
+ * Where the gate has no value, this node keeps what it has: the gate that it followed last. If it
+ * does not know one, it has rules, or had some at the end of an earlier run; or it is new.
+ */
+export function keptIfUnset(
+  before: AgentState,
+  now: AgentState,
+): { readonly state: AgentState; readonly message: string | null } {
+  if (saidGate(now) !== 'unset') return { state: now, message: null };
+  const enforces = followedGate(before) ?? (before.enabled || before.last !== null);
+  const state = { ...now, rememberedGate: enforces };
+  if (saidGate(before) === 'unset') return { state, message: null };
+  const message = enforces
+    ? 'the feature gate has no value: this node goes on enforcing'
+    : 'the feature gate has no value: this node enforces nothing, as before';
+  return { state, message };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
-import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
+import { usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
 describe('linkgroups', () => {
   const config: Config = { ...DEFAULT_CONFIG, interfaceGroups: { pods: 8, clusternet: 9, storage: 30 } };
