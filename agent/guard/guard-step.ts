@@ -32,15 +32,21 @@ import {
 import {
   checkBegun,
   checked,
+  inForce,
+  isProving,
   keysOf,
+  proofLost,
+  proofOf,
   retried,
+  roundOfProof,
   stillHeld,
+  timeOfProof,
   triedAgain,
   unhelped,
+  waiting,
   wakeForHolds,
   withHolds,
 } from './held-step.ts';
-import { inForce, isProving, proofLost, proofOf, roundOfProof, timeOfProof, waiting } from './proof-step.ts';
 
 /** Milliseconds between two rounds, at most. */
 const LONGEST_PAUSE = 15_000;

@@ -21,6 +21,7 @@ import {
   timesOf,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
+import { proofOf } from './held-step.ts';
 import {
   digestOf,
   type GuardReport,
@@ -34,11 +35,9 @@ import {
   withSets,
 } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
-import { Judgement, type Verdict } from './judgement.ts';
+import { Judgement, TrialDeadline, type Verdict } from './judgement.ts';
 import { ProbeRounds, RoundBefore } from './probe-rounds.ts';
 import type { Probe } from './probes.ts';
-import { proofOf } from './proof-step.ts';
-import { TrialDeadline } from './trial-deadline.ts';
 import type { Judged } from './verdicts.ts';
 
 export interface GuardParts {

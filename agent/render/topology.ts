@@ -16,7 +16,7 @@ import type { BaseChain, Chain, L4Protocol, Match, NftRule } from './ruleset.ts'
  * The frame of the table: base chains that accept traffic not subject to policies, then jump to the
  * index of their traffic. A base chain is never deleted, not even in a transaction that adds it
  * again: the kernel would then drop every packet queued to NFQUEUE in that network namespace, also
- * those queued by other tables (agent/apply/plan/unused-base-chains.ts). So the base chains of the
+ * those queued by other tables (agent/apply/plan/current-state.ts). So the base chains of the
  * Node's traffic exist even if no rule needs them; only their jumps change. The one for NodePort
  * traffic, which every packet of the node traverses, is added with the first rule for it, the one
  * for forwarded packets with the first rule at all; the one for masquerade follows its

@@ -1,4 +1,5 @@
-import type { InwardQuestion, InwardResult } from '../../apis/inward-probe.ts';
+import { AGENT_CALLS } from '../../apis/calls.ts';
+import { INWARD_PATIENCE, type InwardQuestion, type InwardResult } from '../../apis/inward-probe.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
@@ -6,8 +7,8 @@ import type { Log } from '../../lib/process/log.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer, PolicyId } from '../receive/api-server.ts';
-import { askInward } from '../receive/ask-inward.ts';
 import type { Authorities } from '../receive/authorities.ts';
+import { callController } from '../receive/call.ts';
 import { type ControllerClient, ControllerError, controllerClient } from '../receive/controller-client.ts';
 import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
@@ -20,6 +21,9 @@ import { ContactLog } from './contact-log.ts';
 import { portOf } from './control-plane-places.ts';
 import { PeerProber } from './peer-prober.ts';
 import { QuestionAnswerer } from './question-answerer.ts';
+
+const NOT_FOUND = 404;
+const EARLIER = 'the controller is of an earlier version, which makes no probes to nodes';
 
 /** The controller, from the command line. */
 export interface ControllerOptions {
@@ -164,8 +168,18 @@ export class ControllerConnection {
   }
 
   /** Asks the controller for connections to this node. Rejects if it has no answer in time. */
-  askInward(question: InwardQuestion): Promise<readonly InwardResult[]> {
-    return askInward(this.#calls, question);
+  async askInward(question: InwardQuestion): Promise<readonly InwardResult[]> {
+    const calls = this.#calls;
+    const patience = question.milliseconds + INWARD_PATIENCE.onTheWay;
+    try {
+      const options = { signal: calls.signal, patience, isStream: true };
+      const { results } = await callController(calls, AGENT_CALLS.probes, question, options);
+      return results;
+    } catch (error) {
+      if (error instanceof ControllerError && error.status === NOT_FOUND)
+        return question.probes.map(({ name }) => ({ name, notMade: EARLIER }));
+      throw error;
+    }
   }
 
   /** Ends the requests in progress, except for the view and reports; further ones fail. */

@@ -10,7 +10,7 @@ import type {
   ProbeResult,
 } from '../../agent/guard/guard-state.ts';
 import { guardStep } from '../../agent/guard/guard-step.ts';
-import { proofOf } from '../../agent/guard/proof-step.ts';
+import { proofOf } from '../../agent/guard/held-step.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { emptyNodeState } from '../../apis/compiled.ts';
 import type { Family } from '../../lib/net/address.ts';
