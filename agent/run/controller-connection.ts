@@ -1,14 +1,20 @@
 import { AGENT_CALLS } from '../../apis/calls.ts';
-import { INWARD_PATIENCE, type InwardQuestion, type InwardResult } from '../../apis/inward-probe.ts';
+import {
+  INWARD_PATIENCE,
+  type InwardQuestion,
+  type InwardResult,
+  type PeerAnswer,
+} from '../../apis/inward-probe.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport, ProbeUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { VERSION } from '../../lib/process/version.ts';
+import { agentAttempt } from '../guard/probes.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer, PolicyId } from '../receive/api-server.ts';
 import type { Authorities } from '../receive/authorities.ts';
-import { callController } from '../receive/call.ts';
+import { type Caller, callController } from '../receive/call.ts';
 import { type ControllerClient, ControllerError, controllerClient } from '../receive/controller-client.ts';
 import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
@@ -19,7 +25,6 @@ import type { AgentMetrics } from './agent-metrics.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { ContactLog } from './contact-log.ts';
 import { portOf } from './control-plane-places.ts';
-import { PeerProber } from './peer-prober.ts';
 import { QuestionAnswerer } from './question-answerer.ts';
 
 const NOT_FOUND = 404;
@@ -234,5 +239,46 @@ export class ControllerConnection {
         events.unfollowable(error.message);
       },
     };
+  }
+}
+
+interface PeerProberParts extends Caller {
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Connections at the same time; more are not made. */
+const MOST_AT_ONCE = 16;
+
+/**
+ * Makes connections to other nodes, for their guarded apply, when the controller asks. It is the
+ * controller that decides to which ones (controller/probes).
+ */
+class PeerProber {
+  readonly #parts: PeerProberParts;
+  #inProgress = 0;
+
+  constructor(parts: PeerProberParts) {
+    this.#parts = parts;
+  }
+
+  /** Does not wait: the answer is sent by itself. */
+  take(update: ProbeUpdate): void {
+    if (this.#inProgress >= MOST_AT_ONCE || this.#parts.signal.aborted) return;
+    this.#inProgress++;
+    void this.#answer(update).finally(() => this.#inProgress--);
+  }
+
+  async #answer({ id, target, milliseconds }: ProbeUpdate): Promise<void> {
+    const { node, log, signal } = this.#parts;
+    const patience = { milliseconds: Math.min(milliseconds, INWARD_PATIENCE.connection) };
+    try {
+      const body: PeerAnswer = { id, ...(await agentAttempt(target, patience)) };
+      await callController(this.#parts, AGENT_CALLS.probeAnswer, body, { signal });
+    } catch (error) {
+      // The node that asked counts it as not made.
+      const fields = { node, stage: 'guard', error: (error as Error).message };
+      log.debug('cannot send the result of a probe for another node', fields);
+    }
   }
 }
