@@ -1,3 +1,4 @@
+import { compareText } from '../lib/sharing/order.ts';
 import type { CompiledRule } from './compiled.ts';
 import type { ApiGroup } from './objects.ts';
 
@@ -17,17 +18,9 @@ export function comparePlace(a: Place, b: Place): number {
   return (
     a.tierPriority - b.tierPriority ||
     a.priority - b.priority ||
-    compareCodePoints(a.name, b.name) ||
-    compareCodePoints(a.apiGroup, b.apiGroup)
+    compareText(a.name, b.name) ||
+    compareText(a.apiGroup, b.apiGroup)
   );
-}
-
-/**
- * Compares by UTF-16 code unit, which is code point order here: names that passed validation are
- * ASCII.
- */
-function compareCodePoints(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Evaluation order of rules: ingress first, then by the order of their policies, then by index. */

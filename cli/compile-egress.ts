@@ -113,7 +113,7 @@ function takeRows({ takes, arrivals }: NodeEgress): string[][] {
   ]);
 }
 
-function takeText(take: EgressTake): string {
+export function takeText(take: EgressTake): string {
   if (take.kind === 'floating') return [...take.ipv4, ...take.ipv6].join(', ');
   return take.interface === null ? "the node's own address" : `the address of ${take.interface}`;
 }

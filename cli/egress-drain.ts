@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../apis/egress/objects.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
-import { codeOf } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { errorCode } from '../lib/sharing/error.ts';
 import { clusterConfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
@@ -80,7 +80,7 @@ async function asCommand<T>(call: () => Promise<T>, messages: Readonly<Record<nu
   try {
     return await call();
   } catch (error) {
-    const message = messages[Number(codeOf(error))];
+    const message = messages[Number(errorCode(error))];
     if (message !== undefined) throw new CommandError(EXIT.invalid, message, { cause: error });
     throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
   }

@@ -2,8 +2,9 @@ import { readPressure } from '../agent/egress/record/conntrack-pressure.ts';
 import { egressCount } from '../agent/egress/render/counted.ts';
 import { readState, readTotals } from '../agent/inspect/saved-state.ts';
 import type { RuleTotals } from '../agent/record/accounting.ts';
-import type { EgressTake, NodeEgress } from '../apis/egress/node-egress.ts';
+import type { NodeEgress } from '../apis/egress/node-egress.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { takeText } from './compile-egress.ts';
 import { json, print, table } from './output.ts';
 import { lastText } from './rules.ts';
 
@@ -56,11 +57,6 @@ function toStatus(egress: NodeEgress, totals: ReadonlyMap<string, RuleTotals>) {
     audited: counts.filter((one) => 'audited' in one),
     drops: counts.filter((one) => 'reason' in one),
   };
-}
-
-function takeText(take: EgressTake): string {
-  if (take.kind === 'floating') return [...take.ipv4, ...take.ipv6].join(', ');
-  return take.interface === null ? "the node's own address" : `the address of ${take.interface}`;
 }
 
 function nodeText(status: NodeStatus): string {

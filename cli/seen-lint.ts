@@ -5,6 +5,7 @@ import type { SeenFindingKind } from '../apis/lint/finding.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { utcText } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { nodesText, summaryText } from './lint.ts';
@@ -48,7 +49,7 @@ export async function seenLintCommand(options: SeenLintOptions): Promise<ExitSta
   const found = seenLint(nodes, from);
   const isWanted = ({ kind }: SeenFinding): boolean => only === undefined || only.includes(kind);
   const shown = { ...found, findings: found.findings.filter(isWanted) };
-  const since = `${new Date(from).toISOString().slice(0, 19)}Z`;
+  const since = utcText(from);
   await print(options.output === 'json' ? json({ since, ...shown }) : toText(shown, since));
   return shown.findings.length > 0 ? EXIT.invalid : EXIT.done;
 }

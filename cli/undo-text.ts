@@ -1,5 +1,6 @@
 import type { RolloutState } from '../apis/rollout.ts';
 import { changesOf, type ObjectMetadata } from '../controller/kubeapi/managed-fields.ts';
+import { compareText } from '../lib/sharing/order.ts';
 import { table } from './output.ts';
 import { word } from './record-text.ts';
 import { type PolicyWithRollout, recordOnly, toShown } from './rollout-text.ts';
@@ -45,8 +46,8 @@ export function waysBack(policies: readonly ChangedPolicy[], program: string): W
     .sort(
       (a, b) =>
         Number(b.way === 'undo') - Number(a.way === 'undo') ||
-        compare(b.changed ?? '', a.changed ?? '') ||
-        compare(a.policy, b.policy),
+        compareText(b.changed ?? '', a.changed ?? '') ||
+        compareText(a.policy, b.policy),
     );
 }
 
@@ -71,10 +72,6 @@ function wayBack(policy: ChangedPolicy, program: string): WayBack {
     return { ...found, way: 'promote', generation: null, command: `${program} rollout promote ${quoted}` };
   if (policy.spec?.mode === 'Audit') return { ...found, way: 'none', generation: null, command: null };
   return { ...found, way: 'record-only', generation: null, command: recordOnly(quoted) };
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** The ways back that there are, and the lines for a shell. */

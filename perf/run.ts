@@ -2,10 +2,12 @@
  * `npm run perf [-- NAME … --quick]`: runs the benchmarks one after the other, prints a table,
  * writes perf/results; `--compare A B` sets two of those side by side.
  */
+
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { errorMessage } from '../lib/sharing/error.ts';
 import { admission } from './benchmarks/admission.ts';
 import { adviseBenchmark } from './benchmarks/advise.ts';
 import { allNodes } from './benchmarks/all-nodes.ts';
@@ -181,7 +183,7 @@ async function runAll(
         figures = await benchmark.run({ quick, folder: own, named: names.length > 0 });
       } catch (error) {
         // An hour's other figures are not lost for it.
-        failure = error instanceof Error ? error.message : String(error);
+        failure = errorMessage(error);
         say(`${benchmark.name} failed: ${error instanceof Error ? error.stack : failure}`);
       }
       const seconds = (performance.now() - start) / 1000;

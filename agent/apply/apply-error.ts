@@ -1,5 +1,6 @@
 import { NftError } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import { RefusedError } from './dataplane.ts';
 import type { Command } from './plan/command.ts';
 import type { Transaction } from './plan/transaction.ts';
@@ -12,10 +13,11 @@ export class ApplyError extends RefusedError {
   constructor(stage: keyof Transaction, refused: Command | null, cause: unknown) {
     const source = refused === null ? null : sourceOf(refused);
     const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
-    super(
-      `${where}the kernel rejected the transaction (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
-      { source, lacksLog: lacksLog(refused, cause), cause },
-    );
+    super(`${where}the kernel rejected the transaction (${stage}): ${errorMessage(cause)}`, {
+      source,
+      lacksLog: lacksLog(refused, cause),
+      cause,
+    });
     this.stage = stage;
   }
 }

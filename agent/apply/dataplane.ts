@@ -1,5 +1,6 @@
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Family } from '../../lib/net/address.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 
 /**
  * Makes one kind of firewall match a value of stage 5. The rest of the program uses stage 6 through
@@ -63,7 +64,7 @@ export class FamilyError extends Error {
   readonly isBare: boolean;
 
   constructor(family: Family, cause: unknown, { isBare = false } = {}) {
-    const said = cause instanceof Error ? cause.message : String(cause);
+    const said = errorMessage(cause);
     super(`the rules of IPv${family} could not be changed: ${said}`, { cause });
     this.family = family;
     this.isBare = isBare;

@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { toError } from '../../lib/sharing/error.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { type Envelope, type Forms, substituteForms } from './envelope.ts';
@@ -273,7 +274,3 @@ export class Enforcer<Desired> {
 }
 
 type Result = Omit<Enforced, 'milliseconds' | 'envelope'>;
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
-}

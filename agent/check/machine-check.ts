@@ -15,6 +15,7 @@ import {
   worstFirst,
 } from '../../lib/process/check-line.ts';
 import { CommandError } from '../../lib/process/exit.ts';
+import { errorCode } from '../../lib/sharing/error.ts';
 import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
@@ -130,7 +131,7 @@ async function records({ config }: MachineCheckOptions): Promise<CheckLine> {
     return ok('NFLOG', `group ${group} can be read`);
   } catch (error) {
     // The agent reads it.
-    if (codeOf(error) === 'EBUSY')
+    if (errorCode(error) === 'EBUSY')
       return ok('NFLOG', `group ${group} is read by another process, as the agent does`);
     return isForbidden(error)
       ? warning('NFLOG', firstLine(error), ROOT_NEEDED)
@@ -293,7 +294,7 @@ async function connectionTable({ root }: MachineCheckOptions): Promise<CheckLine
     );
   } catch (error) {
     const next = 'it is there once connection tracking is loaded';
-    return codeOf(error) === 'ENOENT'
+    return errorCode(error) === 'ENOENT'
       ? ok(check, `not known: ${next}`)
       : warning(check, firstLine(error), next);
   }
@@ -307,7 +308,7 @@ async function groupNames({ config }: MachineCheckOptions): Promise<CheckLine> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT')
+    if (errorCode(error) !== 'ENOENT')
       return warning(check, firstLine(error), 'the rules use numbers; only the names are missing');
   }
   const { conflicts } = withGroupNames(text, interfaceGroups);
@@ -381,7 +382,7 @@ async function versionOf(command: string): Promise<string | null> {
     const { stdout } = await promisify(execFile)(command, ['--version'], { timeout: 4_000 });
     return stdout.split('\n', 1)[0] ?? '';
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return null;
+    if (errorCode(error) === 'ENOENT') return null;
     throw error;
   }
 }
@@ -390,11 +391,7 @@ function firstLine(error: unknown): string {
   return (error as Error).message.split('\n', 1)[0] ?? '';
 }
 
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
 function isForbidden(error: unknown): boolean {
   const cause = error instanceof CommandError ? error.cause : error;
-  return ['EPERM', 'EACCES'].includes(String(codeOf(cause)));
+  return ['EPERM', 'EACCES'].includes(String(errorCode(cause)));
 }

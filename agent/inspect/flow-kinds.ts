@@ -1,6 +1,7 @@
 import { setImmediate as yielded } from 'node:timers/promises';
 import type { Config } from '../../apis/config.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
+import { utcText } from '../../lib/process/clock.ts';
 import type { FlowFilter } from '../flows/flow-filter.ts';
 import type { FlowKind } from '../flows/flow-kind.ts';
 import type { FlowSource } from '../flows/flow-source.ts';
@@ -55,8 +56,8 @@ export async function nodeFlows(
   }
   return {
     node,
-    since: timeText(inventory.windowStart(filter.now)),
-    liveAt: liveAt === null ? null : timeText(liveAt),
+    since: utcText(inventory.windowStart(filter.now)),
+    liveAt: liveAt === null ? null : utcText(liveAt),
     flows,
     isCut,
     ...(after !== null && isCut ? { continue: last } : {}),
@@ -91,12 +92,8 @@ function toNodeFlow(kind: FlowKind, config: Config, explain: Explainer | null): 
     ...(isOwn && code !== null ? { icmpCode: code } : {}),
     ...(isOwn ? {} : { allPorts: true }),
     ...(group === 0 ? {} : { interfaceGroup: groupName(config, group) ?? group }),
-    ...{ verdict, connections, live, firstSeen: timeText(firstSeen), lastSeen: timeText(lastSeen) },
+    ...{ verdict, connections, live, firstSeen: utcText(firstSeen), lastSeen: utcText(lastSeen) },
     flow,
     decision: explain === null ? null : explain(flow),
   };
-}
-
-function timeText(milliseconds: number): string {
-  return `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
 }

@@ -1,3 +1,4 @@
+import { utcText } from '../../lib/process/clock.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import {
@@ -51,5 +52,5 @@ async function read(stateDir: string): Promise<SavedNames | null> {
 /** The year 1970 for an invalid time. */
 function isoTime(milliseconds: number): string {
   const date = new Date(milliseconds);
-  return `${(Number.isNaN(date.getTime()) ? new Date(0) : date).toISOString().slice(0, 19)}Z`;
+  return utcText(Number.isNaN(date.getTime()) ? 0 : date);
 }

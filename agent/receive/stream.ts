@@ -10,6 +10,7 @@ import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { LineSplitter } from '../../lib/process/lines.ts';
 import { pause } from '../../lib/process/pause.ts';
+import { toError } from '../../lib/sharing/error.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';
 
@@ -226,7 +227,7 @@ export class ControllerStream {
         const retryIn = this.#waitAfter(error);
         const { events } = this.#parts;
         if (isOfView) events.unfollowable(error, retryIn);
-        else events.disconnected(error instanceof Error ? error : new Error(String(error)), retryIn);
+        else events.disconnected(toError(error), retryIn);
         await this.#waitToRetry(retryIn);
       }
     }

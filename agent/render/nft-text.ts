@@ -1,5 +1,5 @@
 import type { PortRange } from '../../apis/compiled.ts';
-import { type Family, formatAddress, formatCidr } from '../../lib/net/address.ts';
+import { type Family, formatAddress, formatCidr, formatMac } from '../../lib/net/address.ts';
 import { toCidrs } from '../../lib/net/interval.ts';
 import { unpackMachine32 } from '../../lib/net/machine-order.ts';
 import { formatFamily, unpackAddress } from '../../lib/net/member-set.ts';
@@ -106,7 +106,7 @@ function keyText({ key, family }: VerdictMap, first: Uint8Array, last: Uint8Arra
   }
   if (key === 'address') return addressRangeText(family, first, last);
   const mac = first.subarray(KEY_LENGTH.address[family]).subarray(0, 6);
-  const text = key === 'addressMac' ? macText(mac) : `0x${Buffer.from(mac).toString('hex')}`;
+  const text = key === 'addressMac' ? formatMac(mac) : `0x${Buffer.from(mac).toString('hex')}`;
   return `${formatAddress(unpackAddress(family, first, 0))} . ${text}`;
 }
 
@@ -115,10 +115,6 @@ function keyText({ key, family }: VerdictMap, first: Uint8Array, last: Uint8Arra
  * and the destination's. nft has a name for it from 1.0.8, the kernel from 6.2 on.
  */
 const INNER_MAC = '@th,176,48';
-
-function macText(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
-}
 
 /** As nft prints marks. */
 function markText(mark: number): string {

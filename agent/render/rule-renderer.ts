@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { resolvedPeers } from '../../apis/resolved-peers.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type IncrementalMap, mapIncrementally } from './incremental-list.ts';
@@ -19,7 +20,7 @@ export class RenderError extends Error {
   readonly source: RuleSource;
 
   constructor(source: RuleSource, cause: unknown) {
-    super(`rule ${source.policy}/${source.rule}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+    super(`rule ${source.policy}/${source.rule}: ${errorMessage(cause)}`, {
       cause,
     });
     this.source = source;

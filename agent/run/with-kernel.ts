@@ -1,4 +1,5 @@
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
 
 /**
@@ -22,7 +23,7 @@ export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promi
         { cause: error },
       );
     }
-    throw new CommandError(EXIT.refused, error instanceof Error ? error.message : String(error), {
+    throw new CommandError(EXIT.refused, errorMessage(error), {
       cause: error,
     });
   } finally {

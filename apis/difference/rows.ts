@@ -3,6 +3,7 @@ import { type Interval, rangeText } from '../../lib/net/interval.ts';
 import type { Range } from '../../lib/net/ranges.ts';
 import { appendRange, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
+import { compareBigInts, compareText } from '../../lib/sharing/order.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { LAST_LINK_GROUP } from '../rule-peer.ts';
@@ -258,7 +259,9 @@ interface DividedProfile {
 /** Drafts that differ in peers and in the protocols of one family only, by family. */
 function similar(drafts: readonly Draft[]): Iterable<Partial<Record<Family, Draft[]>>> {
   const found = new Map<string, Partial<Record<Family, Draft[]>>>();
-  for (const draft of drafts.toSorted((a, b) => compare(a.peers[0]?.first ?? 0n, b.peers[0]?.first ?? 0n))) {
+  for (const draft of drafts.toSorted((a, b) =>
+    compareBigInts(a.peers[0]?.first ?? 0n, b.peers[0]?.first ?? 0n),
+  )) {
     const { family, unit, groups } = draft;
     const shared = unit.protocols.filter((protocol) => !OF_ONE_FAMILY.includes(protocol));
     const key = JSON.stringify([{ ...unit, protocols: shared }, groups]);
@@ -315,10 +318,6 @@ function sorted(rows: readonly NumberedRow[]): NumberedRow[] {
     peers[4][0]?.first ?? (1n << 32n) + (peers[6][0]?.first ?? 0n);
   return rows
     .map((one) => ({ one, first: first(one), rest: JSON.stringify({ ...one.row, peers: null }) }))
-    .sort((a, b) => compare(a.first, b.first) || compare(a.rest, b.rest))
+    .sort((a, b) => compareBigInts(a.first, b.first) || compareText(a.rest, b.rest))
     .map(({ one }) => one);
-}
-
-function compare<T extends bigint | string>(a: T, b: T): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

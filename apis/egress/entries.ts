@@ -1,3 +1,4 @@
+import { compareText } from '../../lib/sharing/order.ts';
 import {
   type Candidacy,
   type EgressArrival,
@@ -105,8 +106,4 @@ export function fromEntries(
 
 function byNumber<T>(map: ReadonlyMap<string, T>): (readonly [number, T])[] {
   return [...map].map(([key, value]) => [Number(key), value] as const).sort(([a], [b]) => a - b);
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

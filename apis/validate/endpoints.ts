@@ -1,7 +1,7 @@
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { API_SERVER } from '../control-plane.ts';
 import type { EndpointSlice, Labels, Service, ServicePort } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/json-schema.ts';
+import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { isSubdomain } from './names.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type FieldPath, type Findings, hasError, show } from './problem.ts';
@@ -39,10 +39,6 @@ function readExternalAddresses(raw: FieldMap): readonly string[] {
   const given = asList(balancer?.ingress).map((one) => asFields(one)?.ip);
   const texts = [...listed, ...given].filter((one) => typeof one === 'string');
   return unique(texts.flatMap((text) => parseAddress(text) ?? []).map(formatAddress));
-}
-
-function asList(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }
 
 /**

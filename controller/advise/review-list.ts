@@ -1,11 +1,11 @@
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
+import { utcText } from '../../lib/process/clock.ts';
 import { addEvidence, copyOf, type Evidence } from './evidence.ts';
 import type { Aside } from './node-class.ts';
 import { REASONS, type Reason } from './odd-source.ts';
 import { type Owner, ownerText } from './peer-owner.ts';
 import type { OddOwner } from './role-drafts.ts';
 import { compareServices, type SeenService, serviceText } from './seen-service.ts';
-import { timeText } from './to-rule.ts';
 
 /** Flows of one peer that are in no rule, and why: somebody has to look at them. */
 export interface ReviewItem {
@@ -96,7 +96,7 @@ function toItem(role: string, { services, owner, evidence, ...of }: Gathered): R
     services: [...texts.slice(0, MOST_SERVICES), ...many],
     moreServices: Math.max(0, texts.length - MOST_SERVICES),
     ...{ connections: evidence.connections, live: evidence.live },
-    ...{ nodes: evidence.nodes, nodeCount: evidence.nodeCount, lastSeen: timeText(evidence.lastSeen) },
+    ...{ nodes: evidence.nodes, nodeCount: evidence.nodeCount, lastSeen: utcText(evidence.lastSeen) },
     ...(of.rule === undefined ? {} : { rule: of.rule }),
   };
 }

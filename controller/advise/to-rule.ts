@@ -7,6 +7,7 @@ import type {
 } from '../../apis/objects.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { unionRanges } from '../../lib/net/ranges.ts';
+import { utcText } from '../../lib/process/clock.ts';
 import { formatName } from '../index/service-index.ts';
 import { type Evidence, sumOf } from './evidence.ts';
 import { foldCidrs } from './fold-cidrs.ts';
@@ -154,12 +155,8 @@ function toEvidence(sum: Evidence, all: readonly Evidence[], remarks: readonly s
     live: sum.live,
     peers: addresses.size,
     isMore: all.some((one) => one.isCut) || [...addresses].some((text) => text.includes('/')),
-    firstSeen: timeText(sum.firstSeen),
-    lastSeen: timeText(sum.lastSeen),
+    firstSeen: utcText(sum.firstSeen),
+    lastSeen: utcText(sum.lastSeen),
     remarks,
   };
-}
-
-export function timeText(milliseconds: number): string {
-  return `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
 }

@@ -2,6 +2,7 @@ import type { Verdict } from '../../apis/flow.ts';
 import type { Direction, PolicyTraffic, RuleAction } from '../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { utcText } from '../../lib/process/clock.ts';
 
 /**
  * Nodes' answers (agent/inspect), as far as the console shows them. A node may be compromised:
@@ -137,7 +138,7 @@ function place(value: unknown): string | null {
 
 function time(value: unknown): string | null {
   const milliseconds = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  return Number.isNaN(milliseconds) ? null : `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
+  return Number.isNaN(milliseconds) ? null : utcText(milliseconds);
 }
 
 function count(value: unknown): number | null {

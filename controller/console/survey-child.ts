@@ -1,5 +1,6 @@
 import type { Lint } from '../../apis/console-documents.ts';
 import { MOST_FINDINGS, MOST_NAMED } from '../../apis/console-documents.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import { compiler } from '../compile/compile.ts';
 import { ChangeOverrunError, ImpactJudge } from '../impact/impact.ts';
 import { type Mirrored, serveMirrored } from '../impact/serve-mirrored.ts';
@@ -39,7 +40,7 @@ function surveying() {
       else send({ preview: previewOf(question.yaml, objects, { config, judge: current.judge, checkpoint }) });
       tools = current;
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
+      const text = errorMessage(error);
       send({ error: text, isLate: error instanceof ChangeOverrunError });
     }
   };

@@ -1,7 +1,8 @@
 import type { EgressDropReason } from '../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Node } from '../../apis/objects.ts';
-import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { canonicalAddress } from '../../apis/validate/egress/addresses.ts';
+import { type Family, parseAddress } from '../../lib/net/address.ts';
 import { dealAddresses, type FamilyAddresses, namedAddress, written } from './deal-addresses.ts';
 import { hasFamily, isInPool, type Pool, toPool } from './pool.ts';
 import { byRendezvous, rendezvous } from './rendezvous.ts';
@@ -199,7 +200,7 @@ function dealSlots(
   const told = new Map<string, OpenSlot>();
   for (const [i, { addresses }] of (gateway.status?.slots ?? []).entries()) {
     const slot = slots[i];
-    if (slot !== undefined) for (const text of addresses) told.set(canonical(text), slot);
+    if (slot !== undefined) for (const text of addresses) told.set(canonicalAddress(text), slot);
   }
   const slotOf = new Map<string, Slot>();
   for (const group of groups) {
@@ -217,11 +218,6 @@ function dealSlots(
     if (!slotOf.has(address) && isInPool(pool, address)) told.get(address)?.addresses.push(address);
   }
   return { slots, slotOf };
-}
-
-function canonical(text: string): string {
-  const address = parseAddress(text);
-  return address === null ? text : formatAddress(address);
 }
 
 function openSlots(gateway: EgressGateway, candidates: readonly Candidate[]): OpenSlot[] {

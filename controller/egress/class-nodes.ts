@@ -1,7 +1,7 @@
 import { BY_ADDRESS } from '../../apis/egress/node-egress.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import type { CompiledEgress } from './compile-egress.ts';
-import { compareText } from './order.ts';
 
 const NONE: ReadonlyMap<string, string | null> = new Map();
 

@@ -4,9 +4,9 @@ import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import { BITS, FAMILIES } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { type Decision, type FlatClass, policyKey } from './class.ts';
 import type { Destinations } from './destinations.ts';
-import { compareText } from './order.ts';
 
 /** The most destinations of a namespace's classes, for each network that it may have. */
 const DESTINATIONS = 64;

@@ -10,6 +10,7 @@ import {
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { keptMap } from '../../lib/sharing/kept-map.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise.ts';
 import type { EgressPaths } from './allocation.ts';
@@ -18,7 +19,6 @@ import type { GatewayArrivals } from './gateway-arrivals.ts';
 import { type ChangedClasses, Gateways } from './gateway-index.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
 import { type KnownRoute, nodeOutcomes, policyName } from './node-outcomes.ts';
-import { compareText } from './order.ts';
 import { hopsOf, routeOf, type Served, servedBy } from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 

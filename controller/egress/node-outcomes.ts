@@ -5,9 +5,9 @@ import type {
   EgressTake,
 } from '../../apis/egress/node-egress.ts';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import type { Decision } from './class.ts';
 import { numbered } from './numbers.ts';
-import { compareText } from './order.ts';
 import type { Hop, Route } from './route.ts';
 
 /** A decision with what all nodes have in common. */

@@ -1,5 +1,6 @@
 import { EGRESS_STAGES, type EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Pod } from '../../apis/objects.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 
 /**
  * The total order of policies (docs/egress.md): stage, priority, name. Policies that are equal so
@@ -12,11 +13,6 @@ export function compareEgressPolicies(a: EgressPolicy, b: EgressPolicy): number 
     compareText(a.name, b.name) ||
     compareText(a.namespace, b.namespace)
   );
-}
-
-/** By UTF-16 code unit: names that passed validation are ASCII. */
-export function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** `namespace/name` of an EgressPolicy, the name of a ClusterEgressPolicy. */

@@ -1,8 +1,8 @@
 import type { HeldAddress } from '../../apis/egress/objects.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import type { Allocation } from './allocation.ts';
 import { holderName } from './holders.ts';
-import { compareText } from './order.ts';
 
 /**
  * Milliseconds: a released address stays with its owner for so long, for established connections.

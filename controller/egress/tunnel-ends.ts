@@ -11,6 +11,7 @@ import {
   parseCidr,
 } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
+import { compareBigInts } from '../../lib/sharing/order.ts';
 
 /**
  * The ends of the tunnel by node name, all of the family that most Nodes have an InternalIP of, or
@@ -55,7 +56,10 @@ function ownNetworks(
   );
   // Sorted by address, the wider first, one CIDR overlaps a later one only if it contains it.
   all.sort(
-    (a, b) => a.cidr.family - b.cidr.family || order(a.cidr.value, b.cidr.value) || order(b.last, a.last),
+    (a, b) =>
+      a.cidr.family - b.cidr.family ||
+      compareBigInts(a.cidr.value, b.cidr.value) ||
+      compareBigInts(b.last, a.last),
   );
   const shared = new Set<(typeof all)[number]>();
   let widest: (typeof all)[number] | null = null;
@@ -68,10 +72,6 @@ function ownNetworks(
     ({ name }) => name,
   );
   return new Map([...found].map(([name, list]) => [name, list.map(({ text }) => text)]));
-}
-
-function order(a: bigint, b: bigint): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function addressOf({ internalAddresses = [] }: Node, family: Family): string | null {

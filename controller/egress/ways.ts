@@ -1,13 +1,13 @@
 import type { EgressGateway, EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { ObjectIndex } from '../index/object-index.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 import { type Allocation, allocate, type Dealing, type EgressPaths, NO_GATEWAY } from './allocation.ts';
 import { policyKey } from './class.ts';
 import { gatewayChooser } from './gateways.ts';
-import { compareText } from './order.ts';
 
 /** The way out that a policy of action Gateway has. */
 export interface PolicyWay {

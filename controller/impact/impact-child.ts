@@ -1,3 +1,4 @@
+import { errorMessage } from '../../lib/sharing/error.ts';
 import type { ObjectChange } from './changed-objects.ts';
 import { ChangeOverrunError, ImpactJudge, type Judgement, type Violations } from './impact.ts';
 import { type Mirrored, serveMirrored } from './serve-mirrored.ts';
@@ -43,7 +44,7 @@ function judging() {
       }
       judge = current;
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
+      const text = errorMessage(error);
       send({ error: text, isLate: error instanceof ChangeOverrunError });
     }
   };

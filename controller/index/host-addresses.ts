@@ -9,6 +9,7 @@ import {
   parseCidr,
 } from '../../lib/net/address.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
+import { compareBigInts } from '../../lib/sharing/order.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { PodNetworks } from './pod-networks.ts';
 
@@ -263,6 +264,6 @@ function* claimants({ nodes, pods, services }: Objects): Iterable<readonly strin
 /** Texts, unique, sorted. */
 function canonical(addresses: readonly Address[]): string[] {
   const sorted = [...addresses];
-  sorted.sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
+  sorted.sort((a, b) => a.family - b.family || compareBigInts(a.value, b.value));
   return [...new Set(sorted.map(formatAddress))];
 }

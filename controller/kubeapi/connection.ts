@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { errorMessage } from '../../lib/sharing/error.ts';
 
 export interface Outgoing {
   readonly method: string;
@@ -102,5 +103,5 @@ export function apiConnection(
 /** If several addresses were tried, each has its own error. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
+  return errorMessage(error);
 }

@@ -2,6 +2,7 @@ import type http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { readBody } from '../../lib/process/body.ts';
+import { errorCode } from '../../lib/sharing/error.ts';
 import { type Answered, apiConnection, messageOf, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kube-error.ts';
 import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
@@ -89,7 +90,7 @@ export function kubeApi(
       } catch (error) {
         if (error instanceof KubeError) throw error;
         // The server closed an idle connection at the moment of its use: repeating a read is safe.
-        if (!isRepeated && wanted.method === 'GET' && !signal.aborted && codeOf(error) === 'ECONNRESET') {
+        if (!isRepeated && wanted.method === 'GET' && !signal.aborted && errorCode(error) === 'ECONNRESET') {
           isRepeated = true;
           continue;
         }
@@ -196,10 +197,5 @@ const UNTRUSTED: readonly unknown[] = [
 ];
 
 function isUntrusted(error: unknown): boolean {
-  return UNTRUSTED.includes(codeOf(error));
-}
-
-/** The code of a failed connection, as `ECONNREFUSED`. */
-export function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
+  return UNTRUSTED.includes(errorCode(error));
 }

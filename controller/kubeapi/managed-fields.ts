@@ -1,3 +1,4 @@
+import { compareText } from '../../lib/sharing/order.ts';
 /** metadata of an object, as far as it says when it was changed (meta/v1 ObjectMeta). */
 export interface ObjectMetadata {
   readonly name: string;
@@ -47,11 +48,7 @@ export function changesOf({
     });
   if (deletionTimestamp !== undefined)
     changes.push({ time: deletionTimestamp, manager: '', operation: 'Delete', fields: [], isNew: false });
-  return changes.sort((a, b) => compare(b.time, a.time) || compare(a.manager, b.manager));
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return changes.sort((a, b) => compareText(b.time, a.time) || compareText(a.manager, b.manager));
 }
 
 /** FieldsV1: a field is a key `f:NAME`, with those below it; two levels are named. */

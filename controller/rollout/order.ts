@@ -1,5 +1,6 @@
 import { EVERY_PLACE, type RolloutShare, type RolloutStep } from '../../apis/rollout.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 
 /** A node that a rollout concerns. */
 export interface RolloutNode {
@@ -29,7 +30,7 @@ export function takesPart({ through, firsts }: RolloutShare, name: string, place
  * has none yet, then all others; each by place.
  */
 export function rolloutOrder(nodes: readonly RolloutNode[], share: RolloutShare): readonly RolloutNode[] {
-  const byPlace = [...nodes].sort((a, b) => compare(a.place, b.place) || compare(a.name, b.name));
+  const byPlace = [...nodes].sort((a, b) => compareText(a.place, b.place) || compareText(a.name, b.name));
   const firsts = new Set(share.firsts);
   const [taking, others] = partition(
     byPlace,
@@ -71,8 +72,4 @@ function partition<T>(list: readonly T[], holds: (item: T) => boolean): [T[], T[
   const [yes, no]: [T[], T[]] = [[], []];
   for (const item of list) (holds(item) ? yes : no).push(item);
   return [yes, no];
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

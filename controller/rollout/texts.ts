@@ -5,6 +5,7 @@ import {
   type RolloutSettings,
   type RolloutStatus,
 } from '../../apis/rollout.ts';
+import { utcText } from '../../lib/process/clock.ts';
 import type { RolloutStage } from './decision.ts';
 import { type RolloutNode, stepSizes, takesPart } from './order.ts';
 import type { Outcome } from './outcome.ts';
@@ -73,7 +74,7 @@ function nextText({ settled }: RolloutNotes, pause: number, isLast: boolean): st
   const at = settled === undefined ? Number.NaN : Date.parse(settled) + pause * 1000;
   if (Number.isNaN(at)) return null;
   const what = isLast ? 'It is completed' : 'The next step begins';
-  return `${what} at ${new Date(at).toISOString().slice(0, 19)}Z.`;
+  return `${what} at ${utcText(at)}.`;
 }
 
 const WHY_PAUSED = {

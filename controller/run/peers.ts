@@ -4,8 +4,8 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { pause } from '../../lib/process/pause.ts';
+import { errorCode } from '../../lib/sharing/error.ts';
 import { messageOf } from '../kubeapi/connection.ts';
-import { codeOf } from '../kubeapi/kube-api.ts';
 import { emptyLike } from '../kubeapi/kube-config.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Elsewhere } from '../probes/inward-probing.ts';
@@ -175,7 +175,7 @@ export class Peers {
       });
       // 503: it has started too, and answers nothing but its metrics yet.
       const hasNone = isKubeError(error, 'ServiceUnavailable');
-      return hasNone || codeOf((error as Error).cause) === 'ECONNREFUSED' ? 'refused' : 'failed';
+      return hasNone || errorCode((error as Error).cause) === 'ECONNREFUSED' ? 'refused' : 'failed';
     }
   }
 

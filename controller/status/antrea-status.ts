@@ -1,4 +1,5 @@
 import type { FailingNode, PolicyCondition, PolicyPhase, PolicyStatus } from '../../apis/policy-status.ts';
+import { utcText } from '../../lib/process/clock.ts';
 
 /** The `status` of a ClusterNetworkPolicy of crd.antrea.io/v1beta1. */
 export interface AntreaStatus {
@@ -53,7 +54,7 @@ export function toAntreaStatus(
     said: Pick<AntreaCondition, 'reason' | 'message'>,
   ): AntreaCondition => {
     const last = before?.conditions?.find((one) => one.type === type);
-    const time = `${now.toISOString().slice(0, 19)}Z`;
+    const time = utcText(now);
     const lastTransitionTime = last?.status === status ? last.lastTransitionTime : time;
     return { type, status, lastTransitionTime, ...said };
   };

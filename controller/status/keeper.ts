@@ -395,6 +395,6 @@ function keyOf({ apiGroup, name }: { readonly apiGroup: ApiGroup; readonly name:
 }
 
 /** Formats a problem as `validate` does, without the policy's own name. */
-function toLine(problem: LoadProblem): string {
+export function toLine(problem: LoadProblem): string {
   return formatProblem({ ...problem, file: '', line: 0, kind: '', name: '' });
 }

@@ -2,6 +2,7 @@ import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import type { ExceptionState } from '../../apis/console.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { versionKey } from '../publish/rule-groups.ts';
 import { type Outcome, outcomeOf } from '../rollout/outcome.ts';
@@ -324,7 +325,7 @@ export class Realization {
       else if (node.triesInForce(tracked.policy, tracked.generation)) tried++;
     }
     trying.sort((a, b) => (a.node < b.node ? -1 : 1));
-    failing.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
+    failing.sort((a, b) => compareText(a.node, b.node));
     const hasRules = compiled.rules.length > 0;
     return { desired: nodes.length, current, tried, failing, trying, hasRules };
   }

@@ -11,6 +11,7 @@ import {
 } from '../../apis/policy-status.ts';
 import type { RolloutDecision } from '../../apis/rollout.ts';
 import type { GateValue } from '../../apis/stream.ts';
+import { utcText } from '../../lib/process/clock.ts';
 import type { WrittenStatus } from './antrea-status.ts';
 
 /** The facts from which a policy's status is computed. */
@@ -72,7 +73,7 @@ export function statusOf(
   const isInvalid = problems.length > 0;
   const phase = phaseOf(facts);
   const { desired, current, failing, trying } = isOff(facts) ? NO_PROGRESS : progress;
-  const time = `${now.toISOString().slice(0, 19)}Z`;
+  const time = utcText(now);
   const condition = (
     said: Omit<PolicyCondition, 'lastTransitionTime' | 'observedGeneration'>,
   ): PolicyCondition => {

@@ -12,6 +12,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { egressProblems } from '../egress/check/egress-problems.ts';
 import { beyondLimits } from '../egress/check/namespace-limits.ts';
 import { type FileContent, LISTS, type Listed } from './content.ts';
@@ -241,8 +242,4 @@ export function compareProblems(a: LoadProblem, b: LoadProblem): number {
     compareText(a.path, b.path) ||
     compareText(a.message, b.message)
   );
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

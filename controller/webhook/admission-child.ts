@@ -1,5 +1,6 @@
 import { readSync } from 'node:fs';
 import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import type { AdmissionStep } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
 import { EgressAdmission } from './egress-admission.ts';
@@ -51,7 +52,7 @@ function answerTo(
     if (world === null) throw new Error('no state was received');
     return { admission: admitBody(body, step, world, egress) };
   } catch (error) {
-    return { error: error instanceof Error ? error.message : String(error) };
+    return { error: errorMessage(error) };
   }
 }
 

@@ -17,6 +17,7 @@ import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupFamily, groupIndex } from '../index/group-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
+import { denies } from './closed-probes.ts';
 import { isSkippedByFailsafe, placeOf } from './risks.ts';
 
 /** The objects that the warning depends on. */
@@ -124,10 +125,6 @@ function decidingRule(policies: readonly EarlierPolicy[], flow: PodFlow): Rule |
     }
   }
   return null;
-}
-
-function denies({ action }: Rule): boolean {
-  return action === 'Drop' || action === 'Reject';
 }
 
 /** Whether its rules decide about traffic to the Node itself. */

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readChunks } from '../../lib/process/body.ts';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import { sourceOf } from '../../lib/process/source-address.ts';
+import { toError } from '../../lib/sharing/error.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Impact } from '../impact/impact.ts';
 import { type Asker, ImpactOverrunError } from '../impact/impact-process.ts';
@@ -96,7 +97,7 @@ export function webhookHandler(
     if (step === null) return refuse(response, 404, 'not found', { connection: 'close' });
     proven(request.socket);
     answer({ request, response, step }, options, room).catch((error: unknown) => {
-      options.onFailure(error instanceof Error ? error : new Error(String(error)));
+      options.onFailure(toError(error));
       if (!response.headersSent) refuse(response, 500, 'internal error');
       else response.destroy();
     });
@@ -200,8 +201,7 @@ async function withImpact(
   const { uid, user, warnings, ...change } = pending;
   const evaluate = async (): Promise<Impact | null | undefined> =>
     await impact?.(change, { source, user }).catch((error: unknown) => {
-      if (!(error instanceof ImpactOverrunError))
-        onFailure(error instanceof Error ? error : new Error(String(error)));
+      if (!(error instanceof ImpactOverrunError)) onFailure(toError(error));
       return null;
     });
   let found = await evaluate();

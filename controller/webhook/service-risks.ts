@@ -3,6 +3,7 @@ import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } fro
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { subtract, toInterval, union } from '../../lib/net/interval.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
+import { compareBigInts } from '../../lib/sharing/order.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { formatName } from '../index/service-index.ts';
@@ -92,7 +93,7 @@ function externalAddresses(services: readonly Service[]): ExternalAddress[] {
         return address === null ? [] : [{ ...address, text, service }];
       }),
     )
-    .sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));
+    .sort((a, b) => a.family - b.family || compareBigInts(a.value, b.value));
 }
 
 function firstInside(

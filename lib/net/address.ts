@@ -161,3 +161,8 @@ export function covers(outer: Cidr, inner: Cidr): boolean {
     outer.family === inner.family && outer.value <= inner.value && lastAddress(inner) <= lastAddress(outer)
   );
 }
+
+/** A MAC address as `ip` and `nft` write it. */
+export function formatMac(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
+}

@@ -22,3 +22,8 @@ export const systemClock: WallClock = {
   },
   date: () => new Date(),
 };
+
+/** A time of day to the second, as Kubernetes writes it: 2026-11-29T03:04:05Z. */
+export function utcText(time: Date | number): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`;
+}

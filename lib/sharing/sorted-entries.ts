@@ -1,4 +1,5 @@
 import { firstAt } from './first-at.ts';
+import { compareText } from './order.ts';
 
 /** Instead of a value: the entry is removed. */
 export const REMOVED = Symbol('removed');
@@ -42,7 +43,7 @@ export class SortedEntries<T> implements ReadonlyMap<string, T> {
       return value === REMOVED ? this.has(key) : this.get(key) !== value || !this.has(key);
     };
     if (!some.some(isOther)) return this;
-    if (some.length > 1) some.sort((a, b) => compared(keys[a] as string, keys[b] as string) || a - b);
+    if (some.length > 1) some.sort((a, b) => compareText(keys[a] as string, keys[b] as string) || a - b);
     const now = { keys: [] as string[], values: [] as T[] };
     let from = 0;
     const copy = (to: number): void => {
@@ -99,8 +100,4 @@ export class SortedEntries<T> implements ReadonlyMap<string, T> {
   #placeOf(key: string, from = 0): number {
     return firstAt(from, this.#keys.length, (i) => (this.#keys[i] as string) >= key);
   }
-}
-
-function compared(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

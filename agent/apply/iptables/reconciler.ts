@@ -1,5 +1,6 @@
 import { type DelOperation, IpsetError } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { errorMessage } from '../../../lib/sharing/error.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, FamilyError, type Reconciler, RefusedError } from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
@@ -257,7 +258,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       if (refusal !== undefined)
         await Promise.all(FAMILIES.map((family) => this.#putBack(family, planned.rules[family])));
     } catch (error) {
-      const said = error instanceof Error ? error.message : String(error);
+      const said = errorMessage(error);
       thrown = new Error(`${refusal?.message}; cannot restore the previous rules: ${said}`, {
         cause: refusal,
       });

@@ -9,7 +9,7 @@ import type {
   RouteRule,
 } from 'nftables-napi';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
-import { formatAddress } from '../../../lib/net/address.ts';
+import { formatAddress, formatMac } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import { isSingle, keyOf, type NetObject, objectText } from './net-object.ts';
 
@@ -80,7 +80,7 @@ function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
     ...(vxlan.remote.length === 0 ? [] : [`remote ${addressText(vxlan.remote)}`]),
   ];
   const { id, port } = vxlan;
-  const it = { kind: 'vxlan', name, mac: macText(mac), group, mtu, id, port, local } as const;
+  const it = { kind: 'vxlan', name, mac: formatMac(mac), group, mtu, id, port, local } as const;
   return made({ type: 'link', it }, raw, true, odd);
 }
 
@@ -105,7 +105,7 @@ function fromAddress(it: RouteAddress, names: LinkNames, raw: RouteObject): Kern
 function fromNeighbour(it: RouteNeighbour, names: LinkNames, raw: RouteObject): KernelObject | null {
   const link = names.get(it.link);
   if (link === undefined || !isOwnLinkName(link)) return null;
-  const mac = macText(it.mac);
+  const mac = formatMac(it.mac);
   const address = addressText(it.address);
   const neighbour =
     it.kind === 'fdb'
@@ -178,8 +178,4 @@ function isWithin([first, last]: readonly [number, number], number: number): boo
 function addressText(bytes: Uint8Array): string {
   if (bytes.length !== 4 && bytes.length !== 16) return '';
   return formatAddress(unpackAddress(bytes.length === 4 ? 4 : 6, bytes, 0));
-}
-
-function macText(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(':');
 }

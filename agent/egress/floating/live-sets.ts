@@ -1,5 +1,5 @@
 import { type Generation, type Netlink, NftError, type Operation, type TimedElements } from 'nftables-napi';
-import { type Family, formatAddress, parseAddress, WIDTH } from '../../../lib/net/address.ts';
+import { type Family, familyOf, formatAddress, parseAddress, WIDTH } from '../../../lib/net/address.ts';
 import { packAddress, unpackAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { Lane } from '../../../lib/process/lane.ts';
@@ -224,8 +224,4 @@ function elements(address: string, families: readonly LiveSet['family'][] = ['in
   return SETS[family]
     .filter((set) => families.includes(set.family))
     .map((set) => ({ ...set, keyLength: WIDTH[family], keys }));
-}
-
-function familyOf(address: string): Family {
-  return address.includes(':') ? 6 : 4;
 }

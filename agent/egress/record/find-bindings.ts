@@ -1,3 +1,4 @@
+import { compareText } from '../../../lib/sharing/order.ts';
 import type { BindingRecord, EgressRecord, GapRecord } from './egress-record.ts';
 
 /** A connection that left by a gateway, from its two lines. */
@@ -55,7 +56,7 @@ export async function findBindings(
     }
   }
   const all = [...done, ...bindings.values()].filter((one) => during === null || overlaps(one, during));
-  return { bindings: all.sort((a, b) => compare(startOf(a), startOf(b))), gaps, bad };
+  return { bindings: all.sort((a, b) => compareText(startOf(a), startOf(b))), gaps, bad };
 }
 
 function overlaps({ begun, ended }: Binding, { from, to }: { from: number; to: number }): boolean {
@@ -64,10 +65,6 @@ function overlaps({ begun, ended }: Binding, { from, to }: { from: number; to: n
 
 function startOf({ begun, ended }: Binding): string {
   return begun ?? ended ?? '';
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** The kernel may give an id again; not to the same addresses and ports at one time. */

@@ -121,14 +121,17 @@ function toWay(family: Family, takes: EgressArrival['takes']): Way {
   const [first] = takes;
   const everything = (1n << BigInt(BITS[family])) - 1n;
   const isAll = first?.range.first === 0n && first.range.last === everything;
-  if (first !== undefined && isAll) return { verdict: to(takeChain(first.take)), made: null };
+  if (first !== undefined && isAll) return { verdict: gotoChain(takeChain(first.take)), made: null };
   const targets = takes.map(({ range, take }): Target => ({ range, chain: takeChain(take) }));
   const content = targets.map(({ range, chain }) => [String(range.first), String(range.last), chain]);
   const chain = `egress-arrival-${shortHash(10, family, content)}`;
   const none: Record<Family, Target[]> = { 4: [], 6: [] };
-  return { verdict: to(chain), made: destinationChain(chain, { ...none, [family]: targets }, [refuse]) };
+  return {
+    verdict: gotoChain(chain),
+    made: destinationChain(chain, { ...none, [family]: targets }, [refuse]),
+  };
 }
 
-function to(chain: string): ChainVerdict {
+export function gotoChain(chain: string): ChainVerdict {
   return { kind: 'goto', chain };
 }

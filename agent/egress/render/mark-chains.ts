@@ -1,7 +1,8 @@
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
-import { type ChainVerdict, type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import { type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
+import { gotoChain } from './arrivals.ts';
 import { dropRule } from './drops.ts';
 import { seal, translation } from './gateway.ts';
 import { labelsOf, labelsOfOthers, MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
@@ -31,13 +32,13 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
   // A slot of which this node itself is the gateway.
   const own = [...slots.values()]
     .filter(({ take }) => take !== 0)
-    .map(({ number, take }) => plainChain(slotChain(number), [plainRule(to(takeChain(take)))]));
+    .map(({ number, take }) => plainChain(slotChain(number), [plainRule(gotoChain(takeChain(take)))]));
   const restored = (entry: string): string => `${entry}-mark`;
   const chains = all.flatMap(({ entry, mark, isEnded }) => [
     plainChain(entry, [
       setMark('ct', mark),
       plainRule({ kind: 'setLabel', bits: labelsOf(mark) }),
-      plainRule(to(restored(entry))),
+      plainRule(gotoChain(restored(entry))),
     ]),
     plainChain(
       restored(entry),
@@ -46,7 +47,10 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
   ]);
   const map = (name: string, entries: readonly MapEntry[]): VerdictMap =>
     toVerdictMap({ name, key: 'mark', family: null, interval: false, fixed: false }, entries);
-  const restore = all.map(({ entry, mark }) => ({ first: packMark(mark), verdict: to(restored(entry)) }));
+  const restore = all.map(({ entry, mark }) => ({
+    first: packMark(mark),
+    verdict: gotoChain(restored(entry)),
+  }));
   const translate = [...takes.keys()].map((number) => ({
     first: packMark(takeMark(number)),
     verdict: translation(number),
@@ -63,7 +67,7 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
 
 /** Another program has given the connection the mark of another one. */
 function isOthers(mark: number): NftRule {
-  return plainRule(to(NAME.gone), { match: 'ctLabel', bits: labelsOfOthers(mark), negated: false });
+  return plainRule(gotoChain(NAME.gone), { match: 'ctLabel', bits: labelsOfOthers(mark), negated: false });
 }
 
 /**
@@ -90,8 +94,4 @@ function setMark(of: 'ct' | 'meta', value: number): NftRule {
 /** In the machine's byte order, as the kernel keeps marks. */
 function packMark(mark: number): Uint8Array {
   return new Uint8Array(Uint32Array.of(mark & MARK_MASK).buffer);
-}
-
-function to(chain: string): ChainVerdict {
-  return { kind: 'goto', chain };
 }

@@ -6,15 +6,9 @@ import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
-import {
-  type ChainVerdict,
-  type MapEntry,
-  packAddressMac,
-  toVerdictMap,
-  type VerdictMap,
-} from '../../render/verdict-map.ts';
+import { type MapEntry, packAddressMac, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { withFormer } from './answer-routes.ts';
-import { ArrivalRenderer } from './arrivals.ts';
+import { ArrivalRenderer, gotoChain } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
 import { dropChains, dropRule } from './drops.ts';
 import { frameChains, toNodeRules } from './frame.ts';
@@ -171,7 +165,7 @@ function sourceRules(egress: SourceParts): Part {
     const address = parseAddress(text);
     if (address === null) continue;
     if (id === null) known.push(text);
-    else entries[address.family].push({ first: packAddress(address), verdict: to(classChain(id)) });
+    else entries[address.family].push({ first: packAddress(address), verdict: gotoChain(classChain(id)) });
   }
   const maps = FAMILIES.map((family) =>
     toVerdictMap(
@@ -214,7 +208,7 @@ function chooseRules({ hasClasses }: SourceParts): NftRule[] {
     plainRule({ kind: 'return' }, { match: 'local', field: 'daddr' }),
     ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', NAME.inside(family)))),
     dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
-    plainRule(to(SOURCES), { match: 'ctNew' }),
+    plainRule(gotoChain(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
     ...(hasClasses ? [dropRule('no-route', 'no connection tracking')] : []),
   ];
@@ -231,7 +225,7 @@ function tunnelEnds(peers: NodeEgress['peers']): NamedSet {
 /** The outer address and the MAC of each end. */
 function outerEnds({ peers, answers }: Pick<NodeEgress, 'peers'> & { answers: NodeEgress['answers'] }) {
   const ends = [...withFormer(peers, answers).values()];
-  const known = to(NAME.knownOuter);
+  const known = gotoChain(NAME.knownOuter);
   return FAMILIES.map((family): VerdictMap => {
     const entries = ends.flatMap((end): [string, MapEntry][] => {
       const { mac } = end;
@@ -271,10 +265,6 @@ function setsOf(
     ...{ name: name(family), family, key: 'address', interval, comment },
     members: family === 4 ? v4 : v6,
   }));
-}
-
-function to(chain: string): ChainVerdict {
-  return { kind: 'goto', chain };
 }
 
 interface Named {

@@ -2,6 +2,7 @@ import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { EGRESS_TUNNEL_PORT } from '../../../apis/exemptions.ts';
 import type { Family } from '../../../lib/net/address.ts';
+import { familyOf } from '../../../lib/net/address.ts';
 
 /** The tunnel's device: VXLAN between the Nodes' addresses. */
 export const TUNNEL = { link: 'nodewall-egress', id: 7412, port: EGRESS_TUNNEL_PORT } as const;
@@ -56,10 +57,6 @@ const LEAST_MTU = 1280;
 /** The least MTU of the interface with the Node's address that lets the tunnel be. */
 export function leastUnderlayMtu(end: Carried): number {
   return LEAST_MTU - tunnelMtu(end, 0);
-}
-
-function familyOf(address: string): Family {
-  return address.includes(':') ? 6 : 4;
 }
 
 /** The address of a node's WireGuard device, which its MAC in the tunnel gives. */

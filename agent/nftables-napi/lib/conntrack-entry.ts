@@ -98,7 +98,7 @@ function markAttributes({ mark, mask }: MarkFilter): Uint8Array[] {
   return [attribute(CTA.mark, networkOrder(mark)), attribute(CTA.markMask, networkOrder(mask))];
 }
 
-function networkOrder(value: number): Uint8Array {
+export function networkOrder(value: number): Uint8Array {
   const bytes = new Uint8Array(4);
   new DataView(bytes.buffer).setUint32(0, value);
   return bytes;

@@ -1,4 +1,4 @@
-import { CT_NEW, CTA, CTA_TUPLE, FAMILIES } from './conntrack-entry.ts';
+import { CT_NEW, CTA, CTA_TUPLE, FAMILIES, networkOrder } from './conntrack-entry.ts';
 import { attribute, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, nest, toMessage } from './netlink-message.ts';
 
 /** A connection of TCP or UDP without NAT, as its first packet had it. */
@@ -34,8 +34,8 @@ export function createRequest(connection: NewConnection): Uint8Array {
   const { tcpState, timeout } = connection;
   const parts = [
     ...tuples(connection),
-    attribute(CTA.status, bytes32(statusOf(connection))),
-    attribute(CTA.timeout, bytes32(timeout)),
+    attribute(CTA.status, networkOrder(statusOf(connection))),
+    attribute(CTA.timeout, networkOrder(timeout)),
     ...(tcpState === null ? [] : [tcpInfo(tcpState)]),
   ];
   return message(connection, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_EXCL, parts);
@@ -44,7 +44,10 @@ export function createRequest(connection: NewConnection): Uint8Array {
 /** Makes a tracked connection an answered one. */
 export function answeredRequest(connection: NewConnection): Uint8Array {
   const [original] = tuples(connection);
-  return message(connection, NLM_F_REQUEST, [original, attribute(CTA.status, bytes32(statusOf(connection)))]);
+  return message(connection, NLM_F_REQUEST, [
+    original,
+    attribute(CTA.status, networkOrder(statusOf(connection))),
+  ]);
 }
 
 function statusOf({ isAnswered }: NewConnection): number {
@@ -89,10 +92,4 @@ function tcpInfo(state: number): Uint8Array {
 
 function bytes16(value: number): Uint8Array {
   return Uint8Array.of(value >> 8, value & 255);
-}
-
-function bytes32(value: number): Uint8Array {
-  const bytes = new Uint8Array(4);
-  new DataView(bytes.buffer).setUint32(0, value);
-  return bytes;
 }

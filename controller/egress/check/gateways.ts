@@ -5,8 +5,9 @@ import { GATEWAY_PATHS } from '../../../apis/validate/egress/paths.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
+import { compareBigInts } from '../../../lib/sharing/order.ts';
 import { allHold, canonicalRequirements } from '../../index/selector.ts';
-import { compare, type Overlaps } from './ranges.ts';
+import type { Overlaps } from './ranges.ts';
 
 /** One range of the pools of a gateway. */
 export interface PoolOf {
@@ -77,7 +78,7 @@ export function nodelessProblems(
 
 /** For each pool that overlaps one of another gateway, one such pool. */
 function overlapsOf(pools: readonly PoolOf[]): ReadonlyMap<PoolOf, PoolOf> {
-  const sorted = pools.toSorted((a, b) => compare(a.range.first, b.range.first));
+  const sorted = pools.toSorted((a, b) => compareBigInts(a.range.first, b.range.first));
   const after = nextOfOthers(sorted);
   const overlaps = new Map<PoolOf, PoolOf>();
   // The furthest of the pools before this one, and the furthest of all other gateways.

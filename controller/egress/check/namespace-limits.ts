@@ -4,7 +4,7 @@ import { identityOf } from '../../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../../apis/validate/objects.ts';
 import type { ObjectProblem } from '../../../apis/validate/problem.ts';
 import { addToList } from '../../../lib/sharing/list-map.ts';
-import { compareText } from '../order.ts';
+import { compareText } from '../../../lib/sharing/order.ts';
 
 /**
  * The EgressPolicies that are beyond the limits of their namespace, so that whoever may write them

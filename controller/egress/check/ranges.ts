@@ -1,6 +1,7 @@
 import { BITS, FAMILIES, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, subtract, toInterval, union } from '../../../lib/net/interval.ts';
 import { firstAt } from '../../../lib/sharing/first-at.ts';
+import { compareBigInts } from '../../../lib/sharing/order.ts';
 
 /** A range of addresses, and what has it, for messages. */
 export interface OwnedRange {
@@ -46,7 +47,9 @@ export class RangeIndex implements Overlaps {
 }
 
 function sorted(ranges: readonly OwnedRange[], of: Family): OwnedRange[] {
-  return ranges.filter(({ family }) => family === of).sort((a, b) => compare(a.range.first, b.range.first));
+  return ranges
+    .filter(({ family }) => family === of)
+    .sort((a, b) => compareBigInts(a.range.first, b.range.first));
 }
 
 function furthest(ranges: readonly OwnedRange[]): OwnedRange[] {
@@ -55,10 +58,6 @@ function furthest(ranges: readonly OwnedRange[]): OwnedRange[] {
     if (most === undefined || one.range.last > most.range.last) most = one;
     return most;
   });
-}
-
-export function compare(a: bigint, b: bigint): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Addresses of both families, to ask whether a network is part of them. */

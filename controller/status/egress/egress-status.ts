@@ -1,5 +1,6 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { PolicyCondition } from '../../../apis/policy-status.ts';
+import { utcText } from '../../../lib/process/clock.ts';
 
 /** The whole status of an EgressGateway, as it is written (apis/schema/egress-status.ts). */
 export interface WrittenGatewayStatus extends EgressGatewayStatus {
@@ -42,7 +43,7 @@ export function timed(
   return said.map(({ type, status, reason, message }) => {
     const last = before?.conditions?.find((one) => one.type === type);
     const isSame = last?.status === status;
-    const lastTransitionTime = isSame ? last.lastTransitionTime : `${now.toISOString().slice(0, 19)}Z`;
+    const lastTransitionTime = isSame ? last.lastTransitionTime : utcText(now);
     return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
   });
 }

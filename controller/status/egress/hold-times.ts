@@ -1,5 +1,6 @@
 import type { HeldAddress } from '../../../apis/egress/objects.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
+import { utcText } from '../../../lib/process/clock.ts';
 import { CUT, HOLD, type HoldPhase, type HoldTime } from '../../egress/quarantine.ts';
 
 interface Known {
@@ -58,5 +59,5 @@ export class HoldTimes {
 }
 
 function toText(date: number): string {
-  return `${new Date(date).toISOString().slice(0, 19)}Z`;
+  return utcText(date);
 }

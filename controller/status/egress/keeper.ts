@@ -3,7 +3,6 @@ import { type EgressPolicyName, MOST_SLOTS, type NodeEgress } from '../../../api
 import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../apis/egress/objects.ts';
 import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
-import { formatProblem } from '../../../apis/validate/problem.ts';
 import type { Clock, WallClock } from '../../../lib/process/clock.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { policyKey } from '../../egress/class.ts';
@@ -12,6 +11,7 @@ import type { LeaseOrders, Taken } from '../../egress/lease/lease-granter.ts';
 import { parseRevision } from '../../publish/revision.ts';
 import { EGRESS, WATCHED } from '../../watch/cluster/resources.ts';
 import type { LoadProblem } from '../../watch/source.ts';
+import { toLine } from '../keeper.ts';
 import { GRACE } from '../reported-node.ts';
 import type { StatusWriter } from '../writer.ts';
 import { agentLack, networkLack } from './agent-lack.ts';
@@ -359,10 +359,6 @@ function objectOf({ kind, name }: LoadProblem): string {
 /** Not one that ends when another object is created. */
 function isSolidError({ severity, isMissing }: LoadProblem): boolean {
   return severity === 'error' && isMissing !== true;
-}
-
-function toLine(problem: LoadProblem): string {
-  return formatProblem({ ...problem, file: '', line: 0, kind: '', name: '' });
 }
 
 /** The fields of `before` that are written now. */

@@ -1,8 +1,9 @@
 import { type LastDefinition, readDefinition, type StoredText } from '../../../apis/last-definition.ts';
-import type { ClusterNetworkPolicy, Guardrail, NamespacedName } from '../../../apis/objects.ts';
+import type { ClusterNetworkPolicy, Guardrail } from '../../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { referencesOf } from '../../../apis/validate/references.ts';
+import { formatName } from '../../index/service-index.ts';
 import { addObject, emptyContent, type FileContent, LIST_NAMES } from '../content.ts';
 import { keepObjects } from '../keep-objects.ts';
 import { sameValue } from '../same-value.ts';
@@ -144,11 +145,7 @@ const EMPTY = emptyContent('');
 function servicesOf({ policies, groups, undecided }: FileContent): readonly string[] {
   const objects = [...policies.objects, ...groups.objects];
   const own = objects.flatMap(referencesOf).flatMap((reference) => {
-    return reference.to === 'Service' ? [serviceName(reference.service)] : [];
+    return reference.to === 'Service' ? [formatName(reference.service)] : [];
   });
   return [...own, ...undecided.flatMap(({ otherwise }) => servicesOf(otherwise))];
-}
-
-function serviceName({ namespace, name }: NamespacedName): string {
-  return `${namespace}/${name}`;
 }
