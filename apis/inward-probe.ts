@@ -4,7 +4,9 @@
  * probes of the configuration, which the controllers have too, or nodewall's own, whose ports the
  * controllers know: nobody can ask for another address or port.
  */
+
 import { isIP } from 'node:net';
+import { present } from '../lib/sharing/present.ts';
 import type { InwardProbeConfig, ProbeTarget } from './config.ts';
 import { MOST_INWARD, OWN_INWARD } from './validate/probes.ts';
 
@@ -97,7 +99,7 @@ export function parseInwardQuestion(value: unknown): InwardQuestion | Problem {
     const { name, prober } = Object(item) as Fields<AskedProbe>;
     if (!isName(name) || !(prober === undefined || isName(prober)))
       return { problem: 'probes: each must have a name, and may have a prober' };
-    asked.push({ name, ...(prober === undefined ? {} : { prober }) });
+    asked.push({ name, ...present({ prober }) });
   }
   return { probes: asked, milliseconds: Math.min(milliseconds, INWARD_PATIENCE.connection) };
 }

@@ -1,3 +1,4 @@
+import { present } from '../lib/sharing/present.ts';
 import type { ProbeTarget } from './config.ts';
 import type { DataplaneName } from './dataplanes.ts';
 import type { EgressPart, EgressSet } from './egress/entries.ts';
@@ -101,7 +102,7 @@ export interface WrittenEndpoints {
 
 export function toWrittenEndpoints(all: readonly Endpoints[]): WrittenEndpoints {
   const { tcp = [], udp } = Object.groupBy(all, ({ protocol = 'tcp' }) => protocol);
-  return { endpoints: tcp, ...(udp === undefined ? {} : { udpEndpoints: udp }) };
+  return { endpoints: tcp, ...present({ udpEndpoints: udp }) };
 }
 
 export function toEndpoints({ endpoints, udpEndpoints = [] }: WrittenEndpoints): readonly Endpoints[] {

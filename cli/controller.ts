@@ -4,6 +4,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
+import { present } from '../lib/sharing/present.ts';
 import { parseFeatureGates } from './feature-gates.ts';
 import { openKubeConfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
@@ -51,6 +52,6 @@ async function checkListen({ host, port }: ListenAddress, option: string): Promi
     server.once('error', (error: Error) => {
       reject(new CommandError(EXIT.refused, `${option}: ${error.message}`, { cause: error }));
     });
-    server.listen({ port, ...(host === undefined ? {} : { host }) }, () => server.close(() => resolve()));
+    server.listen({ port, ...present({ host }) }, () => server.close(() => resolve()));
   });
 }

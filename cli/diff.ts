@@ -9,6 +9,7 @@ import { type ClusterDifference, clusterDifference } from '../controller/differe
 import type { DiffSide } from '../controller/difference/row-text.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { present } from '../lib/sharing/present.ts';
 import { diffMarkdown, diffText } from './diff-text.ts';
 import { load, loadConfig, warnUnknownNames } from './load.ts';
 import { MachineNode } from './machine-node.ts';
@@ -40,7 +41,7 @@ export async function diffCommand(paths: readonly string[], options: DiffOptions
   const difference = clusterDifference(before.compiled, after.compiled, {
     config,
     resolve,
-    ...(node === undefined ? {} : { node }),
+    ...present({ node }),
   });
   await print(textOf(difference, { before, after, config, options }));
   const differs = difference.groups.some(({ changes }) => changes.some((row) => counts(row, options.failOn)));

@@ -6,6 +6,7 @@ import { policyKey } from '../controller/egress/class.ts';
 import type { CompiledEgress } from '../controller/egress/compile-egress.ts';
 import { policyText } from '../controller/egress/order.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { present } from '../lib/sharing/present.ts';
 import { type NodeStatusOptions, printNodeStatus } from './egress-node-status.ts';
 import { loadConfig, loadObjects } from './load.ts';
 import { json, print, table } from './output.ts';
@@ -42,8 +43,7 @@ export async function objectsOf({
   readonly kubeconfig: string | undefined;
   readonly config: string | undefined;
 }): Promise<{ objects: ClusterObjects; config: Config }> {
-  if (manifests !== undefined)
-    return loadObjects({ manifests, ...(file === undefined ? {} : { config: file }) });
+  if (manifests !== undefined) return loadObjects({ manifests, ...present({ config: file }) });
   const config = await loadConfig(file);
   const { clusterObjects } = await import('./cluster-objects.ts');
   return { config, objects: await clusterObjects(kubeconfig, config) };

@@ -6,6 +6,7 @@ import { recordLines } from '../agent/record/record-files.ts';
 import { toTime } from '../agent/record/record-filter.ts';
 import { type Address, formatAddress, parseAddress } from '../lib/net/address.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { present } from '../lib/sharing/present.ts';
 import { objectsOf } from './egress-status.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
@@ -133,7 +134,7 @@ async function namer({
     const podNow = pods.get(src);
     const { policy } = explain({ traffic: 'Egress', src, dst });
     return {
-      ...(podNow === undefined ? {} : { podNow }),
+      ...present({ podNow }),
       ...(policy === null ? {} : { policyNow: policy }),
     };
   };

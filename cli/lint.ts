@@ -5,6 +5,7 @@ import { compile } from '../controller/compile/compile.ts';
 import { clusterLint, type NodeFinding } from '../controller/lint/cluster-lint.ts';
 import { findingText } from '../controller/lint/finding-text.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { present } from '../lib/sharing/present.ts';
 import { type AgainstCluster, type InputOptions, loadObjects, warnUnknownNames } from './load.ts';
 import { loadNames } from './names.ts';
 import { json, print } from './output.ts';
@@ -32,7 +33,7 @@ export async function lintCommand(options: LintOptions): Promise<ExitStatus> {
   const found = clusterLint(compiled, {
     config,
     resolve: (state: NodeState) => (table === null ? state : resolveNames(state, table)),
-    ...(node === undefined ? {} : { node }),
+    ...present({ node }),
   });
   const findings = found.filter(({ kind }) => only === undefined || only.includes(kind));
   await print(options.output === 'json' ? json({ findings }) : textOf(findings, objects.nodes.length > 0));

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import { present } from '../lib/sharing/present.ts';
 import { retryInCluster } from './retry.ts';
 
 describe('retry from a workstation', () => {
   let patched: [string, unknown][];
   const failing = (policy: string, rolledBack?: true, apiGroup = 'nodewall.io') => ({
     ...{ apiGroup, policy, generation: 2, rule: null, reason: '' },
-    ...(rolledBack === undefined ? {} : { rolledBack }),
+    ...present({ rolledBack }),
   });
   const items = [
     { metadata: { name: 'w-2' }, status: { failing: [failing('bad', true), failing('invalid')] } },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fake-kernel.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
@@ -32,7 +33,7 @@ function setUp({
     renderer: (canLog) => renderer(DEFAULT_CONFIG, canLog),
     clock,
     lastGood: async () => (lastGood === null ? null : envelopeOf(lastGood)),
-    ...(settled === undefined ? {} : { settled }),
+    ...present({ settled }),
     events: {
       enforced(result) {
         results.push(result);

@@ -1,4 +1,5 @@
 import { formatAddress } from '../../lib/net/address.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { protocolName } from '../record/packet.ts';
 import { ruleFields } from '../record/reader.ts';
 import { type ConnectionRecord, type EndReason, timeText } from '../record/record.ts';
@@ -35,8 +36,7 @@ export function endedRecord(
     ...cause,
     verdict: rule.action,
     ...ruleFields(rule),
-    ...(src === undefined ? {} : { src }),
-    ...(dst === undefined ? {} : { dst }),
+    ...present({ src, dst }),
     protocol: protocolName(protocol),
     ...(srcPort === null || dstPort === null ? {} : { srcPort, dstPort }),
     ...(icmpType === null ? {} : { icmpType }),

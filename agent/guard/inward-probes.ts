@@ -5,6 +5,7 @@ import { OWN_PROBES } from '../../apis/validate/probes.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type InwardProbe, serviceOf } from './probes.ts';
 
 export interface InwardProbesParts {
@@ -157,7 +158,7 @@ export class InwardProbes {
     const proberOf = (name: string): string | undefined => (isAnybody ? undefined : this.#last(name)?.prober);
     const probes = names.map((name): AskedProbe => {
       const prober = proberOf(name);
-      return { name, ...(prober === undefined ? {} : { prober }) };
+      return { name, ...present({ prober }) };
     });
     const { ask, milliseconds } = this.#parts;
     let isAnswered = true;

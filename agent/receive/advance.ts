@@ -20,6 +20,7 @@ import {
 import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type DraftMap, draftMap } from './draft-map.ts';
 import { EgressDraft, isEgressUpdate, isEgressWhole } from './egress-draft.ts';
@@ -99,7 +100,7 @@ export function advance(
     controllers,
     apiServerPorts: sameItems(apiServerPorts, state.apiServerPorts) ? state.apiServerPorts : apiServerPorts,
     nodeAddresses: sameItems(addresses, state.nodeAddresses) ? state.nodeAddresses : addresses,
-    ...(egress === undefined ? {} : { egress }),
+    ...present({ egress }),
   };
   checkCounts(next, bookmark);
   checkHeld(next, state);

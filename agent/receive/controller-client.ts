@@ -3,6 +3,7 @@ import { Agent } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/process/clock.ts';
 import { pause } from '../../lib/process/pause.ts';
+import { present } from '../../lib/sharing/present.ts';
 import type { Authorities } from './authorities.ts';
 import { type Destination, Destinations, destinationOf, toText } from './destinations.ts';
 import { type Attempt, type Failure, firstToConnect, NoAnswer } from './first-to-connect.ts';
@@ -123,7 +124,7 @@ export function controllerClient(
   async function requestOnce(wanted: ControllerRequest): Promise<IncomingMessage> {
     const { method, path, body, signal, isStream = false } = wanted;
     const [token, authorities] = await credentials(address);
-    const how = { ...(body === undefined ? {} : { body }), ...(lookup === undefined ? {} : { lookup }) };
+    const how = present({ body, lookup });
     const call = { method, url: new URL(path, address.url), token, authorities, userAgent, signal, ...how };
     const agent = isStream ? false : shared;
     const ask = (attempt: Attempt) => httpsCall({ ...call, ...attempt, agent }, clock);

@@ -5,6 +5,7 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import { readBody } from '../../lib/process/body.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type Destination, destinationOf } from './destinations.ts';
 
 /** One HTTPS request with a bearer token. */
@@ -62,7 +63,7 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
     ca: authorities,
     signal,
     agent,
-    ...(lookup === undefined ? {} : { lookup }),
+    ...present({ lookup }),
     ...(destination === undefined ? {} : { hostname: destination.host, port: destination.port }),
     // RFC 6066 allows names only.
     servername: isIP(name) === 0 ? name : '',

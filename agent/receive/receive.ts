@@ -17,6 +17,7 @@ import {
   toCompiledRule,
 } from '../../apis/wire.ts';
 import { parseAddress } from '../../lib/net/address.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { EgressDraft, isEgressUpdate, isEgressWhole } from './egress-draft.ts';
 import { toMembers } from './members-text.ts';
 
@@ -76,7 +77,7 @@ export function receive(messages: Iterable<Message>): NodeState {
     controllers,
     apiServerPorts,
     nodeAddresses: node.addresses,
-    ...(egress === undefined ? {} : { egress }),
+    ...present({ egress }),
   };
 }
 
@@ -104,7 +105,7 @@ export function toServiceSet(message: ServiceSetMessage): ServiceSet {
   const isKnown = members.every((one) => Object.keys(one).length === 3 && PROTOCOLS.includes(one.protocol));
   // Members of another kind make the whole list one that this version does not know.
   const odd = isKnown ? unknown : { ...unknown, members };
-  return { id, description, members, ...(odd === undefined ? {} : { unknown: odd }) };
+  return { id, description, members, ...present({ unknown: odd }) };
 }
 
 /** Throws TypeError if a member is neither an address nor a CIDR. */

@@ -5,6 +5,7 @@ import { cancellableSleep } from '../../lib/process/cancellable-sleep.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts';
 import { type EndSummary, endConnections } from '../connections/end-connections.ts';
@@ -262,7 +263,7 @@ export class Established {
         judge,
         isDryRun,
         signal: options.signal,
-        ...(progress === undefined ? {} : { progress }),
+        ...present({ progress }),
         ended: async (denials) => {
           if (!isDryRun) log.outlet ??= await this.#parts.outlet();
           for (const denial of denials) {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
 import {
@@ -155,7 +156,7 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     write: ({ policy, audited, established, action }) => ({
       ...(policy === null ? {} : { policy: writePolicy(policy) }),
       audited: audited.map(writePolicy),
-      ...(established === undefined ? {} : { established }),
+      ...present({ established }),
       action: writeAction(action),
     }),
     read(written, id) {
@@ -164,7 +165,7 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
       const fields = Object.keys(action).filter((name) => name !== 'kind' && !more.includes(name));
       const wanted = ACTION_FIELDS[action.kind];
       if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
-      return { id, policy, audited, ...(established === undefined ? {} : { established }), action };
+      return { id, policy, audited, ...present({ established }), action };
     },
   },
   slots: {
@@ -186,8 +187,7 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
     write: ({ address, mac, key, networks }) => ({
       address,
       mac,
-      ...(key === undefined ? {} : { key }),
-      ...(networks === undefined ? {} : { networks }),
+      ...present({ key, networks }),
     }),
     read: (written, node) => readEnd({ ...(written as Omit<TunnelEnd, 'node'>), node }),
   },
@@ -293,8 +293,7 @@ export function readEnd({ node, address, mac, key, networks }: TunnelEnd): Tunne
   if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
   return {
     ...{ node, address, mac },
-    ...(key === undefined ? {} : { key }),
-    ...(networks === undefined ? {} : { networks }),
+    ...present({ key, networks }),
   };
 }
 
@@ -346,8 +345,7 @@ function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
       const { kind, slots, reserve, otherwise } = action;
       return {
         ...{ kind, slots },
-        ...(reserve === undefined ? {} : { reserve }),
-        ...(otherwise === undefined ? {} : { otherwise }),
+        ...present({ reserve, otherwise }),
       };
     }
     case 'take':

@@ -1,3 +1,4 @@
+import { present } from '../../lib/sharing/present.ts';
 import type { AppliedTo } from '../objects.ts';
 import { asFields, asList } from '../schema/json-schema.ts';
 import { checkGroupName } from './names.ts';
@@ -90,6 +91,6 @@ function isThere(raw: unknown): boolean {
 export function toAppliedTo(items: readonly AppliedTo[]): AppliedTo[] {
   return items.map(({ nodeSelector, group }) => ({
     ...(nodeSelector === undefined ? {} : { nodeSelector: toSelector(nodeSelector) }),
-    ...(group === undefined ? {} : { group }),
+    ...present({ group }),
   }));
 }

@@ -1,3 +1,4 @@
+import { present } from '../../lib/sharing/present.ts';
 import {
   LONGEST_ROLLOUT_SPEC,
   ROLLOUT_ANNOTATION,
@@ -80,9 +81,6 @@ function checkAnnotation(raw: FieldMap, found: Findings): void {
 /** A rollout that passed the checks; the fields in one order. */
 export function toRollout({ steps, pause, maxFailures, group }: RolloutSpec): RolloutSpec {
   return {
-    ...(steps === undefined ? {} : { steps }),
-    ...(pause === undefined ? {} : { pause }),
-    ...(maxFailures === undefined ? {} : { maxFailures }),
-    ...(group === undefined ? {} : { group }),
+    ...present({ steps, pause, maxFailures, group }),
   };
 }

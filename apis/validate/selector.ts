@@ -1,3 +1,4 @@
+import { present } from '../../lib/sharing/present.ts';
 import type { LabelSelector } from '../objects.ts';
 import { asFields, asList } from '../schema/json-schema.ts';
 import { checkLabelKey, checkLabelValue } from './names.ts';
@@ -39,7 +40,7 @@ function checkRequirement(raw: unknown, path: FieldPath, found: Findings): void 
 export function toSelector(selector: LabelSelector): LabelSelector {
   const { matchLabels, matchExpressions } = selector;
   return {
-    ...(matchLabels === undefined ? {} : { matchLabels }),
+    ...present({ matchLabels }),
     ...(matchExpressions === undefined || matchExpressions.length === 0 ? {} : { matchExpressions }),
   };
 }

@@ -2,9 +2,11 @@
  * A small Kubernetes cluster on one machine: three nodes with kubelet, containerd and kube-proxy, a
  * control plane on the first, CoreDNS.
  */
+
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { present } from '../../lib/sharing/present.ts';
 import { type ApiClient, apiClient } from '../../test/cluster/api-client.ts';
 import { etcdFlags } from '../../test/cluster/cluster.ts';
 import { succeeds, until } from '../../test/kernel/until.ts';
@@ -158,7 +160,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
     const kubectl: RealCluster['kubectl'] = (args, { stdin } = {}) =>
       run(first.namespace.command([kubernetes, 'kubectl', ...args]), {
         env: { ...process.env, HOME: folder, KUBECONFIG: kubeconfig },
-        ...(stdin === undefined ? {} : { stdin }),
+        ...present({ stdin }),
       });
     const api = apiClient({
       kubeconfig,

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { present } from '../../lib/sharing/present.ts';
 import { type Daemon, daemon } from '../../test/cluster/daemon.ts';
 import { until } from '../../test/kernel/until.ts';
 import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
@@ -134,7 +135,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     run: (argv, { stdin } = {}) =>
       run(inside(['setpriv', ...DIE_WITH_PARENT, ...argv]), {
         env,
-        ...(stdin === undefined ? {} : { stdin }),
+        ...present({ stdin }),
       }),
     spawn(argv) {
       const [program = '', ...args] = inside(['setpriv', ...DIE_WITH_PARENT, ...argv]);

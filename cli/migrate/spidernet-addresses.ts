@@ -1,6 +1,7 @@
 import { hasFamily, isInPool } from '../../controller/egress/pool.ts';
 import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
 import { type Interval, rangeText, subtract, union } from '../../lib/net/interval.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type Pair, type TheirGateway, withPartner } from './spidernet-gateway.ts';
 import type { TheirPolicy } from './spidernet-policy.ts';
 import { type Translated, toManifest } from './translation.ts';
@@ -170,8 +171,7 @@ function fixedAddress(pair: Pair): object {
   const { 4: ipv4, 6: ipv6 } = pair;
   return {
     allocation: 'Fixed',
-    ...(ipv4 === undefined ? {} : { ipv4 }),
-    ...(ipv6 === undefined ? {} : { ipv6 }),
+    ...present({ ipv4, ipv6 }),
   };
 }
 

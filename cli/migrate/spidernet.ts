@@ -6,6 +6,7 @@ import { readNamespace } from '../../apis/validate/parts.ts';
 import { hasError, show } from '../../apis/validate/problem.ts';
 import { reportSchema } from '../../apis/validate/schema-problem.ts';
 import { toPool } from '../../controller/egress/pool.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type Placed, placePolicies } from './spidernet-addresses.ts';
 import { readGateway, type TheirGateway } from './spidernet-gateway.ts';
 import { sayInside, warnOfInside } from './spidernet-inside.ts';
@@ -185,7 +186,7 @@ function gatewayFinder(
       const message = `names no gateway, so it gets the default one; give Namespace ${namespace} too, in case its label ${LABELS[1]} names another`;
       found.notice([], message);
     }
-    return { gateway, ...(name === undefined ? {} : { name }) };
+    return { gateway, ...present({ name }) };
   };
 }
 
@@ -214,7 +215,7 @@ function toPolicies(
 ): Translated[] {
   const { kind, namespace, given, appliedTo, to, priority } = policy;
   const toObject = (own: string, fields: object): Translated => {
-    const spec = { appliedTo: [appliedTo], ...fields, ...(priority === undefined ? {} : { priority }) };
+    const spec = { appliedTo: [appliedTo], ...fields, ...present({ priority }) };
     return { manifest: toManifest(kind, own, namespace, spec), from: given };
   };
   const isServed = ({ family }: Destination): boolean => families === null || families.includes(family);
@@ -223,9 +224,9 @@ function toPolicies(
   const list = (some: readonly Destination[]) =>
     some.length === 0 ? {} : { to: some.map(({ cidr }) => cidr) };
   const own = toObject(policy.name, {
-    ...(gateway === undefined ? {} : { gateway }),
+    ...present({ gateway }),
     ...list(served),
-    ...(address === undefined ? {} : { address }),
+    ...present({ address }),
   });
   if (unserved.length === 0) return [own];
   const [{ family } = { family: 6 }] = unserved;

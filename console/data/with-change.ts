@@ -1,4 +1,5 @@
 import { type Overview, type OverviewChange, type OverviewPolicy, policyKey } from '../../apis/console.ts';
+import { present } from '../../lib/sharing/present.ts';
 
 /**
  * The Overview after a change. What did not change is the same object as before, so that it need
@@ -10,10 +11,7 @@ export function withChange(overview: Overview, change: OverviewChange): Overview
     ...overview,
     time,
     revision,
-    ...(isEnabled === undefined ? {} : { isEnabled }),
-    ...(remark === undefined ? {} : { remark }),
-    ...(rollouts === undefined ? {} : { rollouts }),
-    ...(problems === undefined ? {} : { problems }),
+    ...present({ isEnabled, remark, rollouts, problems }),
     nodes: withNodes(overview, change),
     policies: withPolicies(overview, change),
   };

@@ -1,5 +1,6 @@
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 import { utcText } from '../../lib/process/clock.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { addEvidence, copyOf, type Evidence } from './evidence.ts';
 import type { Aside } from './node-class.ts';
 import { REASONS, type Reason } from './odd-source.ts';
@@ -97,7 +98,7 @@ function toItem(role: string, { services, owner, evidence, ...of }: Gathered): R
     moreServices: Math.max(0, texts.length - MOST_SERVICES),
     ...{ connections: evidence.connections, live: evidence.live },
     ...{ nodes: evidence.nodes, nodeCount: evidence.nodeCount, lastSeen: utcText(evidence.lastSeen) },
-    ...(of.rule === undefined ? {} : { rule: of.rule }),
+    ...present({ rule: of.rule }),
   };
 }
 

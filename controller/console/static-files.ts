@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { present } from '../../lib/sharing/present.ts';
 
 /** A file as it is sent. */
 export interface StaticFile {
@@ -100,7 +101,7 @@ export class StaticFiles {
         ...PAGE_HEADERS,
         vary: 'accept-encoding',
         'cache-control': HASHED.test(name) ? IMMUTABLE : 'no-store',
-        ...(encoding === undefined ? {} : { 'content-encoding': encoding }),
+        ...present({ 'content-encoding': encoding }),
       },
     };
   }

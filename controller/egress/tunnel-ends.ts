@@ -12,6 +12,7 @@ import {
 } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { compareBigInts } from '../../lib/sharing/order.ts';
+import { present } from '../../lib/sharing/present.ts';
 
 /**
  * The ends of the tunnel by node name, all of the family that most Nodes have an InternalIP of, or
@@ -33,7 +34,7 @@ export function tunnelEnds(
       const key = encryption === 'WireGuard' ? (node.tunnelKey ?? '') : undefined;
       const end: TunnelEnd = {
         ...{ node: node.name, address, mac: macOf(node) },
-        ...(key === undefined ? {} : { key }),
+        ...present({ key }),
         ...(networks && { networks }),
       };
       return [[node.name, end] as const];

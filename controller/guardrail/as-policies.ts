@@ -7,6 +7,7 @@ import type {
   RequiredFlow,
 } from '../../apis/objects.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import { present } from '../../lib/sharing/present.ts';
 
 /** Begins the names of these policies: no object of Kubernetes has such a name. */
 const PREFIX = 'Guardrail/';
@@ -59,9 +60,6 @@ function asPolicies({ apiGroup, name, uid, generation, spec }: Guardrail): Clust
 
 function peersAndPorts({ from, to, ports, protocols }: RequiredFlow) {
   return {
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
-    ...(ports === undefined ? {} : { ports }),
-    ...(protocols === undefined ? {} : { protocols }),
+    ...present({ from, to, ports, protocols }),
   };
 }

@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { BACKLOG, SERVER_LIMITS } from '../publish/server-limits.ts';
 import { offersProtocol } from './client-hello.ts';
 
@@ -33,7 +34,7 @@ export class Front {
   listen({ host, port }: ListenAddress): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen({ port, backlog: BACKLOG, ...(host === undefined ? {} : { host }) }, () => {
+      this.#server.listen({ port, backlog: BACKLOG, ...present({ host }) }, () => {
         this.#server.off('error', reject);
         // An accept that fails (no free file descriptor) must not end the process.
         this.#server.on('error', () => {});

@@ -2,6 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Answer, Flow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type DiffSide, ownersOf } from '../difference/row-text.ts';
 import { nodeViewer } from '../publish/node-view.ts';
 
@@ -132,7 +133,7 @@ export class FlowImpact {
       const peerName = this.#owners.get(kind.peer);
       return {
         ...kind,
-        ...(peerName === undefined ? {} : { peerName }),
+        ...present({ peerName }),
         ...{ before, after, isPartly: isFolded(kind) },
         perHour: kind.connections / Math.max(1, (asked - Date.parse(kind.firstSeen)) / HOUR),
         endsLive: rechecks.has(ruleKey(kind.flow.direction, after)),

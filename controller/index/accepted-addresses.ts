@@ -2,6 +2,7 @@ import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } fr
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { PodNetworks } from './pod-networks.ts';
 
 type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services' | 'insideNetworks'>;
@@ -164,7 +165,7 @@ export class AcceptedAddresses {
       ...node,
       addresses: node.addresses.filter(isAccepted),
       claimedAddresses,
-      ...(internal === undefined ? {} : { internalAddresses: internal }),
+      ...present({ internalAddresses: internal }),
     };
     this.#changed.set(name, { node, accepted });
     return true;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { HostAddresses, MOST_REPORTED } from './host-addresses.ts';
 
 const node = (name: string, ...addresses: string[]): Node => ({ kind: 'Node', name, labels: {}, addresses });
@@ -17,7 +18,7 @@ const service = (clusterIPs: string[], externalAddresses?: string[]): Service =>
   name: 'web',
   selector: null,
   clusterIPs,
-  ...(externalAddresses === undefined ? {} : { externalAddresses }),
+  ...present({ externalAddresses }),
   ports: [],
 });
 

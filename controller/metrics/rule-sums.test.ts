@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import type { NodeReport, NodeTotals, RuleTotal } from '../../apis/stream.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { RuleSums } from './rule-sums.ts';
 
 const rule = (id: string, action = 'Drop', mode = 'Enforce'): CompiledRule =>
@@ -9,7 +10,7 @@ const policies = (...rules: CompiledRule[]): readonly CompiledPolicy[] => [
   { apiGroup: 'nodewall.io', name: 'p', rules, spans: [] },
 ];
 const report = (rules?: readonly RuleTotal[], more: Partial<NodeTotals> = {}): NodeReport =>
-  ({ totals: { ...(rules === undefined ? {} : { rules }), ...more } }) as unknown as NodeReport;
+  ({ totals: { ...present({ rules }), ...more } }) as unknown as NodeReport;
 
 describe('sums of rules over nodes', () => {
   let now: readonly CompiledPolicy[];

@@ -8,6 +8,7 @@ import {
 import { namedBy } from '../../apis/rule-peer.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { useCount } from '../../lib/sharing/use-count.ts';
 
@@ -102,7 +103,7 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     controllers: compiled.controllers,
     apiServerPorts: compiled.apiServerPorts,
     nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
-    ...(egress === undefined ? {} : { egress }),
+    ...present({ egress }),
   };
   const same =
     now.rules === state.rules &&

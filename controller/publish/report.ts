@@ -13,6 +13,7 @@ import {
   type TriedPolicy,
 } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
+import { present } from '../../lib/sharing/present.ts';
 
 const MOST_ADDRESSES = 10_000;
 const LONGEST = { name: 253, reason: 2048, revision: 512, version: 64, feature: 64, rule: 64 };
@@ -135,8 +136,7 @@ function toEgress(value: unknown): NodeEgressReport | null {
   if (problems !== undefined && !isProblems(problems)) return null;
   return {
     ...(refused === undefined ? {} : { refused: harmless(refused) }),
-    ...(tunnel === undefined ? {} : { tunnel }),
-    ...(key === undefined ? {} : { key }),
+    ...present({ tunnel, key }),
     ...(problems === undefined ? {} : { problems: problems.map(harmless) }),
   };
 }

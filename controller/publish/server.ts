@@ -6,6 +6,7 @@ import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.
 import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import { OpenSockets } from '../../lib/process/open-sockets.ts';
+import { present } from '../../lib/sharing/present.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { Answer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
@@ -204,7 +205,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
 function listening(server: Server, port: number, host: string | undefined): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ port, backlog: BACKLOG, ...(host === undefined ? {} : { host }) }, () => {
+    server.listen({ port, backlog: BACKLOG, ...present({ host }) }, () => {
       server.off('error', reject);
       // An accept that fails (no free file descriptor) must not end the process.
       server.on('error', () => {});

@@ -1,6 +1,7 @@
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node';
 import type { Call } from '../../apis/calls.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 
 export interface PeerClientsOptions {
@@ -43,7 +44,7 @@ export class PeerClients {
       path,
       ...(body === null ? {} : { body }),
       ...(patience === null ? {} : { timeout: patience }),
-      ...(signal === undefined ? {} : { signal }),
+      ...present({ signal }),
     });
     return parseAnswer(answer, body);
   }

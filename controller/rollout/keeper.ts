@@ -15,6 +15,7 @@ import type {
   RolloutVersion,
 } from '../../apis/rollout.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { type MemberFacts, nextStage, type RolloutStage } from './decision.ts';
@@ -393,5 +394,5 @@ function generationsOf(entry: RolloutMember | undefined): readonly number[] {
 
 function notesOf(rollout: RolloutStatus | null): RolloutStage['notes'] {
   const { settled, tolerated } = rollout ?? {};
-  return { ...(settled === undefined ? {} : { settled }), ...(tolerated === undefined ? {} : { tolerated }) };
+  return present({ settled, tolerated });
 }

@@ -7,6 +7,7 @@ import type {
 } from '../../apis/objects.ts';
 import type { RolloutDecision, RolloutMember } from '../../apis/rollout.ts';
 import { checkPolicyReferences } from '../../apis/validate/references.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { rolloutKey, versionSpec, withLastDecision } from './settings.ts';
 
 type Objects = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
@@ -181,7 +182,7 @@ function version(
     name,
     uid,
     generation,
-    ...(retry === undefined ? {} : { retry }),
+    ...present({ retry }),
     spec: versionSpec(spec),
     share: { ...share, version: String(generation) },
   };

@@ -4,6 +4,7 @@ import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import { present } from '../../lib/sharing/present.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
@@ -112,7 +113,7 @@ export class AgentService {
       onReport,
       ignoredAddresses,
       reports,
-      ...(leases === undefined ? {} : { leases }),
+      ...present({ leases }),
       probes,
       nodeQuestions,
       console,

@@ -1,6 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { GateValue } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { followConfigMap } from '../kubeapi/configmap/configmap.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { type FrontProxySetting, frontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
@@ -107,7 +108,7 @@ export function gateSettings(
       EgressGateway: egressGate === undefined ? hasEgress(context) : egressGate.given,
     },
     configured: {
-      ...(NodeNetworkPolicy === undefined ? {} : { NodeNetworkPolicy }),
+      ...present({ NodeNetworkPolicy }),
       ...(egressGate?.configured == null ? {} : { EgressGateway: egressGate.configured }),
     },
   };

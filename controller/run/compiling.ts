@@ -9,6 +9,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { inSlices } from '../../lib/process/in-slices.ts';
 import { Lane } from '../../lib/process/lane.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { present } from '../../lib/sharing/present.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { compiler } from '../compile/compile.ts';
 import type { LeftOutEndpoints } from '../compile/service-set.ts';
@@ -93,7 +94,7 @@ export class Compiling {
       podCIDRs,
       changed: () => this.useReports(),
       held: () => metrics.delayed(),
-      ...(event === undefined ? {} : { event }),
+      ...present({ event }),
     });
   }
 

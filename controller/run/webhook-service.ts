@@ -2,6 +2,7 @@ import type { Server } from 'node:https';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import { OpenSockets } from '../../lib/process/open-sockets.ts';
+import { present } from '../../lib/sharing/present.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import { AdmissionProcess } from '../webhook/admission-process.ts';
 import { type WebhookOptions, webhookServer } from '../webhook/server.ts';
@@ -32,7 +33,7 @@ export class WebhookService {
       server.on('error', (cause) => {
         reject(new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause }));
       });
-      server.listen({ port, ...(host === undefined ? {} : { host }) }, () => resolve());
+      server.listen({ port, ...present({ host }) }, () => resolve());
     });
     this.#server = server;
     this.#sockets = sockets;

@@ -4,6 +4,7 @@ import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { fakeNode } from '../../test/fake/egress-objects.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import { type Admission, parseReview } from './review.ts';
@@ -12,7 +13,7 @@ type Raw = Record<string, unknown>;
 
 const raw = (kind: string, metadata: object, spec: object, status?: object): Raw => ({
   ...{ apiVersion: 'nodewall.io/v1alpha1', kind, metadata, spec },
-  ...(status === undefined ? {} : { status }),
+  ...present({ status }),
 });
 const gateway = (name: string, ranges: readonly string[], more: object = {}, status?: object): Raw =>
   raw(

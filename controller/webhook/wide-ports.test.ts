@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, ClusterNetworkPolicySpec, Rule } from '../../apis/objects.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
 function warnings(spec: Partial<ClusterNetworkPolicySpec>): string[] {
@@ -16,7 +17,7 @@ function warnings(spec: Partial<ClusterNetworkPolicySpec>): string[] {
   return widePortWarnings(policy, DEFAULT_CONFIG.failsafe);
 }
 const drop = (ports: Rule['ports'], peers: Partial<Rule> = {}): Rule => {
-  return { action: 'Drop', ...(ports === undefined ? {} : { ports }), ...peers };
+  return { action: 'Drop', ...present({ ports }), ...peers };
 };
 const ALL_TCP = [{ protocol: 'TCP' }] as const;
 

@@ -11,6 +11,7 @@ import {
 } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { compareAt, concat } from '../../../lib/net/packed-keys.ts';
+import { present } from '../../../lib/sharing/present.ts';
 import { type IpSet, SET_PREFIX } from '../../render/iptables/tables.ts';
 import { KEY_LENGTH, type SetMembers } from '../../render/ruleset.ts';
 
@@ -98,7 +99,7 @@ export function definition(name: string, set: IpSet): SetDefinition & { readonly
     // while it is filled.
     hashsize: Math.max(64, powerOfTwo(count) / 2),
     maxelem: Math.max(MIN_MAXELEM, powerOfTwo(2 * count)),
-    ...(set.timeout === undefined ? {} : { timeout: set.timeout }),
+    ...present({ timeout: set.timeout }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createExec, type Exec, ExecError, type ExecErrorCode, Ipset } from 'ipset-ts';
 import type { Family } from '../../../lib/net/address.ts';
+import { present } from '../../../lib/sharing/present.ts';
 
 /**
  * The commands that this dataplane consists of. Each call is one process, without a shell, and
@@ -116,7 +117,7 @@ export function iptablesTools(
     const exec = createExec({
       command: [file ?? command, ...rest],
       timeout: 30_000 + 1000 * wait,
-      ...(ahead === undefined ? {} : { ahead }),
+      ...present({ ahead }),
     });
     return (...call) => {
       processes++;

@@ -6,6 +6,7 @@ import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { pace } from '../../../lib/process/pace.ts';
+import { present } from '../../../lib/sharing/present.ts';
 
 interface Network {
   readonly links: readonly Pick<RouteLink, 'index' | 'name'>[];
@@ -99,7 +100,7 @@ function addressesOf(name: string, { links, addresses }: Network): AddressPair {
     return found && formatAddress(unpackAddress(length === 4 ? 4 : 6, found.address, 0));
   };
   const [ipv4, ipv6] = [first(4), first(16)];
-  return { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) };
+  return present({ ipv4, ipv6 });
 }
 
 function isLinkLocal(bytes: Uint8Array): boolean {

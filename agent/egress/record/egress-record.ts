@@ -1,6 +1,7 @@
 import type { ConntrackEvent } from 'nftables-napi';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
+import { present } from '../../../lib/sharing/present.ts';
 import { addressOf } from '../../connections/connection-flows.ts';
 import { type Protocol, protocolName } from '../../record/packet.ts';
 import { timeText } from '../../record/record.ts';
@@ -74,7 +75,7 @@ export function toBinding(
     protocol: protocolName(protocol),
     src,
     ...port('srcPort', original.sourcePort),
-    ...(podNode === undefined ? {} : { podNode }),
+    ...present({ podNode }),
     ...(found === null ? {} : { policy: policyText(found.policy) }),
     address: formatAddress(addressOf(reply.destination)),
     ...port('port', reply.destinationPort),

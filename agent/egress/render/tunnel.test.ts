@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
+import { present } from '../../../lib/sharing/present.ts';
 import { keyText } from '../../../test/fake/fake-wireguard.ts';
 import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
 import { closing, nodeState } from '../../../test/fake/node-state.ts';
@@ -13,7 +14,7 @@ import { keyProblem, NO_NETSTATE, toNetstate, tunnelRefusal } from './netstate.t
 const HOST = { group: 10, underlayMtu: 1500, encrypts: true };
 const end = (number: number, key?: string): TunnelEnd => ({
   ...{ node: `node-${number}`, address: `192.0.2.${number}`, mac: `0e:00:00:00:00:0${number}` },
-  ...(key === undefined ? {} : { key }),
+  ...present({ key }),
 });
 
 function egressOf(tunnel: TunnelEnd, ...ends: readonly TunnelEnd[]): NodeEgress {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
+import { present } from '../../../lib/sharing/present.ts';
 import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import type { MatchEntry } from './match-entry.ts';
@@ -79,9 +80,7 @@ describe('plan', () => {
 
   it('looks up the address if ports do not distinguish the rules', () => {
     for (const ports of [undefined, [22]]) {
-      const found = withPorts(
-        items(5, (i) => ({ from: [address(i)], ...(ports === undefined ? {} : { ports }) })),
-      );
+      const found = withPorts(items(5, (i) => ({ from: [address(i)], ...present({ ports }) })));
       assert.equal(found.kind, 'addresses');
       assert.deepEqual(words(found), {
         '10.0.0.0': 'rule0',

@@ -1,4 +1,5 @@
 import { FAMILIES } from '../../../lib/net/address.ts';
+import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGateway, EgressGatewaySpec, EgressProbe } from '../../egress/objects.ts';
 import { parsePoolRange } from '../../egress/pool-range.ts';
 import type { LabelSelector } from '../../label-selector.ts';
@@ -181,7 +182,7 @@ function toSpec(spec: RawSpec): EgressGatewaySpec {
     nodeSelector: toSelector(spec.nodeSelector),
     ranges,
     source: spec.source ?? (ranges.length === 0 ? 'Node' : 'Floating'),
-    ...(spec.interface === undefined ? {} : { interface: spec.interface }),
+    ...present({ interface: spec.interface }),
     choice: spec.choice ?? 'Failover',
     announce: spec.announce ?? 'L2',
     probes: (spec.probes ?? []).map(toProbe),

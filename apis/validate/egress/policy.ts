@@ -1,3 +1,4 @@
+import { present } from '../../../lib/sharing/present.ts';
 import type { EgressAddress, EgressAppliedTo, EgressPolicy, EgressPolicySpec } from '../../egress/objects.ts';
 import type { LabelSelector } from '../../label-selector.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from '../../schema/egress-policy.ts';
@@ -153,7 +154,7 @@ function toSpec(spec: RawSpec, isCluster: boolean): EgressPolicySpec {
   return {
     stage: isCluster ? (spec.stage ?? 'Default') : 'Namespace',
     appliedTo: spec.appliedTo.map(toAppliedTo),
-    ...(spec.gateway === undefined ? {} : { gateway: spec.gateway }),
+    ...present({ gateway: spec.gateway }),
     ...(to.length === 0 ? {} : { to: to.map(canonicalCidr) }),
     except: (spec.except ?? []).map(canonicalCidr),
     action: spec.action ?? 'Gateway',

@@ -1,4 +1,5 @@
 import { parseAddress } from '../../../lib/net/address.ts';
+import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGatewayStatus, EgressPolicyStatus, HeldAddress } from '../../egress/objects.ts';
 import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from '../../schema/egress-status.ts';
 import { asFields, asList, checkSchema, type JsonSchema } from '../../schema/json-schema.ts';
@@ -26,18 +27,18 @@ export function readGatewayStatus(raw: unknown, found: Findings): EgressGatewayS
   const { nodes = [], slots = [], addresses: holders } = raw as Partial<EgressGatewayStatus>;
   return {
     nodes: nodes.map(({ name, ready, reason }) => {
-      return { name, ready, ...(reason === undefined ? {} : { reason }) };
+      return { name, ready, ...present({ reason }) };
     }),
     slots: slots.map(({ addresses, name, node, epoch, leaseSeconds }) => ({
       ...{ name, node, epoch, addresses: addresses.map(canonicalAddress) },
-      ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
+      ...present({ leaseSeconds }),
     })),
     ...(holders === undefined ? {} : { addresses: holders.map(readHeld) }),
   };
 }
 
 function readHeld({ address, policy, heldUntil }: HeldAddress): HeldAddress {
-  return { address: canonicalAddress(address), policy, ...(heldUntil === undefined ? {} : { heldUntil }) };
+  return { address: canonicalAddress(address), policy, ...present({ heldUntil }) };
 }
 
 /** As readGatewayStatus. */
