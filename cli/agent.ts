@@ -56,7 +56,7 @@ export async function agentCommand(given: AgentCommandOptions): Promise<ExitStat
     const hold = await holdAlone(options, log);
     if (hold === null) return EXIT.done;
     try {
-      const release = await agentLock(options.stateDir).take(log);
+      const release = await agentLock(options.stateDir).acquire(log);
       try {
         return await runAgent({ source, options, machine, config, log, metrics });
       } finally {

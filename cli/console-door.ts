@@ -79,7 +79,7 @@ export class Door {
     response.setHeader('referrer-policy', 'no-referrer');
     response.setHeader('cache-control', 'no-store');
     response.on('error', () => response.destroy());
-    const found = this.#look(request);
+    const found = this.#check(request);
     if ('code' in found) return writeAnswer(request, response, { failure: found });
     try {
       await this.#options.serve({ request, response, ...found });
@@ -93,7 +93,7 @@ export class Door {
   }
 
   /** The request's path, or why it is refused. */
-  #look(request: IncomingMessage): Pick<LetIn, 'path' | 'query'> | Failure {
+  #check(request: IncomingMessage): Pick<LetIn, 'path' | 'query'> | Failure {
     const { method = '', headers, url = '' } = request;
     const hosts = request.headersDistinct.host ?? [];
     if (hosts.length !== 1 || !this.#hosts.includes(hosts[0] ?? ''))

@@ -43,10 +43,10 @@ export async function nodeRecords(options: NodeRecordsOptions): Promise<ExitStat
   return await withCluster(options.kubeconfig, async (request) => {
     const nodes = options.node === undefined ? await nodeNames(request) : [options.node];
     const followed = new FollowedNodes(request, options);
-    const isAnswered = await followed.look(nodes);
+    const isAnswered = await followed.poll(nodes);
     while (options.follow) {
       await pause(INTERVAL);
-      await followed.look(nodes);
+      await followed.poll(nodes);
     }
     return isAnswered ? EXIT.done : EXIT.refused;
   });
@@ -67,7 +67,7 @@ class FollowedNodes {
   }
 
   /** Prints what is new of all of them; false: none of them answered. */
-  async look(nodes: readonly string[]): Promise<boolean> {
+  async poll(nodes: readonly string[]): Promise<boolean> {
     const answers = await askEach(
       nodes,
       (node) => this.#of(node),

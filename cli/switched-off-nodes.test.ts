@@ -36,11 +36,11 @@ describe('SwitchedOffNodes', () => {
   });
 
   const reasons = async (): Promise<Record<string, string>> =>
-    Object.fromEntries((await off.look()).uncleared.map(({ node, reason }) => [node, reason]));
+    Object.fromEntries((await off.list()).uncleared.map(({ node, reason }) => [node, reason]));
 
   it('counts a node that has reported since that nothing is in force', async () => {
     reports.set('a', CLEARED);
-    assert.deepEqual(await off.look(), {
+    assert.deepEqual(await off.list(), {
       nodes: 2,
       uncleared: [{ node: 'b', reason: 'its agent has not reported since 10:00' }],
     });
@@ -73,12 +73,12 @@ describe('SwitchedOffNodes', () => {
       assert.deepEqual(Object.keys(await reasons()), ['a', 'b']);
     }
     failure = new KubeError('no', { status: 403, reason: 'Forbidden' });
-    await assert.rejects(off.look(), KubeError);
+    await assert.rejects(off.list(), KubeError);
   });
 
   it('does not wait for nodes on which no agent can run', async () => {
     nodes.push({ metadata: { name: 'w', labels: { 'kubernetes.io/os': 'windows' } } });
-    assert.equal((await off.look()).nodes, 2);
+    assert.equal((await off.list()).nodes, 2);
   });
 
   it('asks for nodes that come meanwhile', async () => {

@@ -44,7 +44,7 @@ export class SwitchedOffNodes {
   }
 
   /** The nodes that may still have rules, and how many there are in all. */
-  async look(): Promise<{ readonly uncleared: readonly UnclearedNode[]; readonly nodes: number }> {
+  async list(): Promise<{ readonly uncleared: readonly UnclearedNode[]; readonly nodes: number }> {
     const { items = [] } = await this.#request<List<Named>>({ method: 'GET', path: '/api/v1/nodes' });
     const nodes = items.filter(
       ({ metadata }) => (metadata.labels?.['kubernetes.io/os'] ?? 'linux') === 'linux',

@@ -71,7 +71,7 @@ async function switchOff(
   const end = performance.now() + timeout * 1000;
   let said = '';
   for (;;) {
-    const seen = await off.look();
+    const seen = await off.list();
     const { uncleared, nodes } = seen;
     const line = `${nodes - uncleared.length} of ${nodes} nodes have no rules of nodewall`;
     if (line !== said) warn(line);

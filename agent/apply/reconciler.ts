@@ -122,7 +122,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const desired = withUnusedBaseChains(given, await this.#current());
     const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
     if (this.#exact === null) await this.#recognize(desired, commits);
-    const first = await this.#takeDetour(desired, started);
+    const first = await this.#applyInterim(desired, started);
     const proven = first === null ? wasProven : this.#proven;
     const current = await this.#current();
     const change = transaction(current, desired);
@@ -151,7 +151,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     if (found !== null) this.#digests.keep(found, desired);
     // Before the garbage collection: the same reading shows the last counters of the chains to be
     // deleted.
-    if (changesStructure(change)) await this.#takeDigests(change, rewritten, desired, commits);
+    if (changesStructure(change)) await this.#readDigests(change, rewritten, desired, commits);
     const leftBehind = await this.#collect(change, commits);
     if (leftBehind === null) {
       const { span, isUnbroken } = commits;
@@ -166,7 +166,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * Applies the interim ruleset if one is needed, else returns null. Once it is applied, everything
    * desired is in force; the transaction that follows only changes names.
    */
-  async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
+  async #applyInterim(desired: Ruleset, started: number): Promise<NftApplied | null> {
     const current =
       this.#exact === null ? this.#found?.current : stateAfter(this.#exact, this.#digests.handles);
     const by = current === undefined ? null : interimRuleset(current, desired);
@@ -326,7 +326,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * Reads the digests of the changed chains. Chains to be deleted are read with them, to show their
    * last counters.
    */
-  async #takeDigests(
+  async #readDigests(
     change: Transaction,
     rewritten: readonly string[],
     desired: Ruleset,
@@ -336,7 +336,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     this.#digests.forget(changed);
     try {
       const reading = await this.#chains([...changed.touched, ...changed.deleted]);
-      if (reading !== null) this.#digests.take(reading, changed, desired, commits);
+      if (reading !== null) this.#digests.store(reading, changed, desired, commits);
     } catch {
       // The rules are in force all the same; without digests the next comparison writes these
       // chains again.

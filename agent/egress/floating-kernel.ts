@@ -22,7 +22,7 @@ export interface FloatingKernel {
    *
    * @returns addresses for which another host answers; if there are any, none of the call is taken.
    */
-  take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]>;
+  assign(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]>;
   /**
    * Sets the timeouts of live elements, all in one batch on a socket of its own, as `delete` and
    * `add`: the deletion fails for an element that has ended, which so is never made alive again by

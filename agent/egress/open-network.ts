@@ -86,7 +86,7 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
     open: (listener) =>
       new RouteMonitor({}, (events) => {
         listener(events);
-        interfaces.take(events);
+        interfaces.receive(events);
       }),
     drifted,
     problems(problems) {

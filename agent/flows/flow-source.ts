@@ -14,7 +14,7 @@ export interface FlowSource {
    * Reads the kernel's connections. When they were last read, in milliseconds since 1970; null:
    * they cannot be.
    */
-  readonly look: () => Promise<number | null>;
+  readonly read: () => Promise<number | null>;
   /** When that was last; null: never. */
-  readonly lookedAt: () => number | null;
+  readonly lastRead: () => number | null;
 }

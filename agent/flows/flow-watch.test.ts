@@ -170,7 +170,7 @@ describe('the watch of connections', () => {
       `egress Host 10.244.0.5 6 8080 group ${PODS}: 3, null live`,
     ]);
     bed.table = [ssh, probe, probe];
-    const looked = bed.watch.look();
+    const looked = bed.watch.read();
     await bed.pass(150);
     assert.equal(await looked, true);
     assert.deepEqual(
@@ -185,7 +185,7 @@ describe('the watch of connections', () => {
     const ssh = { src: '198.51.100.7', dst: NODE, port: 22 };
     bed.table = [ssh, ssh];
     bed.duringScan = () => bed.begun([ssh, ssh]);
-    const looked = bed.watch.look();
+    const looked = bed.watch.read();
     await bed.pass(150);
     assert.equal(await looked, true);
     await bed.pass(2_000);
@@ -278,8 +278,8 @@ describe('the watch of connections', () => {
   it('says once that the table cannot be read, and goes on', async () => {
     bed.scanError = new Error('EPERM');
     await bed.started();
-    assert.equal(bed.watch.lookedAt, null);
-    const again = bed.watch.look();
+    assert.equal(bed.watch.lastRead, null);
+    const again = bed.watch.read();
     await bed.pass(150);
     assert.equal(await again, false);
     assert.equal(bed.log.length, 1);
@@ -287,7 +287,7 @@ describe('the watch of connections', () => {
     await bed.begun([{ src: '198.51.100.7', dst: NODE, port: 22 }]);
     assert.equal(bed.inventory.size, 1);
     bed.scanError = null;
-    const third = bed.watch.look();
+    const third = bed.watch.read();
     await bed.pass(150);
     assert.equal(await third, true);
   });

@@ -69,8 +69,8 @@ export class FlowWatch {
   #planned = { at: Number.POSITIVE_INFINITY, cancel: (): void => {} };
   #earliest = Number.NEGATIVE_INFINITY;
   /** When the last reading of the table ended, in milliseconds since 1970; null: none succeeded. */
-  #lookedAt: number | null = null;
-  #looking: Promise<boolean> | null = null;
+  #lastRead: number | null = null;
+  #reading: Promise<boolean> | null = null;
   #failure = '';
   #resume = (): void => {};
   readonly #closing = new AbortController();
@@ -81,25 +81,25 @@ export class FlowWatch {
 
   async start(): Promise<void> {
     if (this.#parts.hasEvents) this.#listen();
-    await this.look();
+    await this.read();
   }
 
   /** When the table was last read, in milliseconds since 1970; null: it was not. */
-  get lookedAt(): number | null {
-    return this.#lookedAt;
+  get lastRead(): number | null {
+    return this.#lastRead;
   }
 
   /**
    * Reads the table of connections, unless it is being read, or was a moment ago; false: it cannot
    * be read. Events of connections that began before it are counted first.
    */
-  look(): Promise<boolean> {
-    if (this.#looking === null && this.#parts.clock.now() < this.#earliest && this.#lookedAt !== null)
+  read(): Promise<boolean> {
+    if (this.#reading === null && this.#parts.clock.now() < this.#earliest && this.#lastRead !== null)
       return Promise.resolve(true);
-    this.#looking ??= this.#lookNow().finally(() => {
-      this.#looking = null;
+    this.#reading ??= this.#readNow().finally(() => {
+      this.#reading = null;
     });
-    return this.#looking;
+    return this.#reading;
   }
 
   async close(): Promise<void> {
@@ -107,7 +107,7 @@ export class FlowWatch {
     this.#planned.cancel();
     this.#resume();
     await this.#monitor?.close();
-    await Promise.all([this.#looking, this.#readingFacts]);
+    await Promise.all([this.#reading, this.#readingFacts]);
   }
 
   #listen(): void {
@@ -201,12 +201,12 @@ export class FlowWatch {
     this.#planned.cancel();
     const cancel = clock.after(at - clock.now(), () => {
       this.#planned = { at: Number.POSITIVE_INFINITY, cancel() {} };
-      void this.look();
+      void this.read();
     });
     this.#planned = { at, cancel };
   }
 
-  async #lookNow(): Promise<boolean> {
+  async #readNow(): Promise<boolean> {
     const { clock, scan, hasEvents } = this.#parts;
     let started = clock.now();
     try {
@@ -216,7 +216,7 @@ export class FlowWatch {
       if (reader === null || this.#closing.signal.aborted) return false;
       started = clock.now();
       await this.#scan(scan, reader);
-      this.#lookedAt = clock.date().getTime();
+      this.#lastRead = clock.date().getTime();
       this.#failure = '';
       return true;
     } catch (error) {

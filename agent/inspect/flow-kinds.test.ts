@@ -52,7 +52,7 @@ describe('the kinds of flows of a node', () => {
   }
 
   const source = (of: FlowInventory): FlowSource => ({
-    ...{ inventory: of, node: 'n', look: async () => NOW, lookedAt: () => NOW },
+    ...{ inventory: of, node: 'n', read: async () => NOW, lastRead: () => NOW },
   });
 
   const enforce = () => stateFile(stateDir, 'node-state.jsonl').write(snapshotText()(nodeState(POLICY)));
@@ -165,7 +165,7 @@ describe('the kinds of flows of a node', () => {
     inventory = new FlowInventory(NOW - 7 * 24 * HOUR, { ...BOUNDS, newcomers: 10_000, peers: 10_000 });
     for (let i = 0; i < 5_000; i++) see({ peer: `10.0.${i >> 8}.${i & 255}` }, i);
     const before = inventory.kinds().map(({ peer }) => peer);
-    let [pages, looks] = [0, 0];
+    let [pages, reads] = [0, 0];
     const found = await allFlows(async (query) => {
       pages++;
       // Seen again, with many new ones between them, and some that are not seen for too long.
@@ -174,12 +174,12 @@ describe('the kinds of flows of a node', () => {
       for (let i = 0; i < 20; i++) see({ peer: `10.0.0.${i}`, port: 2_000 + pages }, 8 * 24 * HOUR);
       inventory.expire(NOW);
       const filter = toFlowFilter(fromFlowQuery(query), NOW);
-      const counted = { ...source(inventory), look: async () => NOW + ++looks };
+      const counted = { ...source(inventory), read: async () => NOW + ++reads };
       return await nodeFlows(stateDir, DEFAULT_CONFIG, filter, counted);
     });
     assert.ok(pages >= 4, `${pages} pages`);
     assert.deepEqual(
-      [looks, found.isCut, found.continue, found.kinds],
+      [reads, found.isCut, found.continue, found.kinds],
       [1, false, undefined, inventory.size],
     );
     const keys = found.flows.map(({ peer, port }) => `${peer} ${port}`);

@@ -28,7 +28,7 @@ export async function nodeFlows(
   stateDir: string,
   config: Config,
   filter: FlowFilter,
-  { inventory, node, look, lookedAt, controlPlane = [] }: FlowSource,
+  { inventory, node, read: look, lastRead: lookedAt, controlPlane = [] }: FlowSource,
 ): Promise<NodeFlows> {
   const { after } = filter;
   // Further pages belong to the first one's reading.

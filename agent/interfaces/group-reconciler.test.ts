@@ -47,7 +47,7 @@ function watched(
     clock,
     events: {
       changed: (changes) => void changed.push([...changes]),
-      held(now) {
+      owned(now) {
         held = now;
       },
       refused: ({ name }, { code }: NftError) => void refused.push(`${name} ${code}`),
@@ -77,14 +77,14 @@ describe('GroupReconciler', () => {
   beforeEach(async () => {
     it_ = watched();
     it_.links.deliver();
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
   });
 
   it('sets the groups of existing interfaces at start', async () => {
     it_ = watched();
     it_.links.addPodPair('veth1');
     it_.links.add('eth0');
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     assert.deepEqual([group('veth1'), group('eth0')], [8, 0]);
   });
 
@@ -191,7 +191,7 @@ describe('GroupReconciler', () => {
   it('a group that was set earlier without an event is noticed', async () => {
     const bridge = it_.links.add('br7', { kind: 'bridge' });
     await it_.settle();
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     it_.links.setForeign(bridge, 5);
     it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
     await it_.settle();
@@ -210,7 +210,7 @@ describe('GroupReconciler', () => {
       it_.links.list = list;
       return old;
     };
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     await it_.settle();
     assert.equal(group('br7'), 8);
   });
@@ -230,7 +230,7 @@ describe('GroupReconciler', () => {
     it_.links.setForeign(index, 0);
     await it_.settle();
     assert.equal(group('veth1'), 0, 'a link that is down');
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     assert.equal(group('veth1'), 8);
   });
 
@@ -264,7 +264,7 @@ describe('GroupReconciler', () => {
       return new Map();
     });
     it_.links.addPodPair('veth1');
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     assert.deepEqual([group('veth1'), it_.failed], [0, ['no sockets 1000']]);
     isBroken = false;
     it_.clock.pass(1000);
@@ -334,14 +334,14 @@ describe('GroupReconciler', () => {
     assert.deepEqual(it_.refused, ['veth1 EPERM']);
     assert.deepEqual(it_.held(), []);
     it_.links.refuse(null);
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     assert.equal(group('veth1'), 8);
   });
 
   it('a failed list is retried', async () => {
     it_.links.addPodPair('veth1');
     it_.links.failList();
-    await it_.reconciler.lookAtAll();
+    await it_.reconciler.reconcileAll();
     assert.deepEqual(it_.failed, ['EINTR 1000']);
     it_.clock.pass(1000);
     await it_.settle();
@@ -374,7 +374,7 @@ describe('GroupReconciler', () => {
       { index: 777, name: 'gone', group: 8 },
     ];
     const next = watched(remembered, it_.links);
-    await next.reconciler.lookAtAll();
+    await next.reconciler.reconcileAll();
     // Our link no longer matches; the others are foreign.
     assert.deepEqual(['veth1', 'veth2', 'veth3', 'br7'].map(group), [0, 8, 5, 8]);
     assert.deepEqual(next.held(), []);
@@ -440,12 +440,12 @@ describe('any order of events', function () {
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const one = watched();
         const { links, reconciler } = one;
-        void reconciler.lookAtAll();
+        void reconciler.reconcileAll();
         for (const [i, { what, at, to }] of steps.entries()) await play(one, what, `n${i}`, at, to);
         await one.settle();
         const told = links.all().filter(({ index }) => !links.isSilent(index));
         assert.deepEqual(groupsOf(told), expected(links, told), 'after the events');
-        await reconciler.lookAtAll();
+        await reconciler.reconcileAll();
         await one.settle();
         assert.deepEqual(groupsOf(links.all()), expected(links, links.all()), 'after a list');
         assert.deepEqual(

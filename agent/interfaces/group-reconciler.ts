@@ -24,7 +24,7 @@ export interface GroupReconcilerEvents {
   /** The changes that one burst of events led to. */
   changed(changes: readonly GroupChange[]): void;
   /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
-  held(held: readonly OwnedGroup[]): void;
+  owned(owned: readonly OwnedGroup[]): void;
   /** The kernel refused a change; it is retried at the next lookAtAll(). */
   refused(change: GroupChange, error: NftError): void;
   /** The links cannot be read; retried after `retryIn` milliseconds. */
@@ -96,7 +96,7 @@ export class GroupReconciler {
    * Lists all links and sets their groups; call it again for changes that no event reports. Never
    * rejects.
    */
-  lookAtAll(): Promise<void> {
+  reconcileAll(): Promise<void> {
     this.#mustList = true;
     this.#refused.clear();
     return this.#wake();
@@ -157,9 +157,9 @@ export class GroupReconciler {
     this.#put(link);
     this.#touched.add(link.index);
     this.#seen.delete(link.index);
-    const held = this.#held.get(link.index);
+    const owned = this.#held.get(link.index);
     const isSuspect =
-      (held !== undefined && held.group !== link.group) ||
+      (owned !== undefined && owned.group !== link.group) ||
       // If a pair is created from within the other namespace, the event of the host's end comes
       // before the two ends are joined.
       (isPair(link) && (link.peer === null || (before !== undefined && !sameEnds(before, link))));
@@ -191,8 +191,8 @@ export class GroupReconciler {
   #put(link: Link): void {
     this.#table.set(link.index, link);
     this.#gone.delete(link.index);
-    const held = this.#held.get(link.index);
-    if (held !== undefined && held.name !== link.name) this.#hold({ ...held, name: link.name });
+    const owned = this.#held.get(link.index);
+    if (owned !== undefined && owned.name !== link.name) this.#hold({ ...owned, name: link.name });
   }
 
   #forget(index: number): void {
@@ -207,8 +207,8 @@ export class GroupReconciler {
     this.#release(index);
   }
 
-  #hold(held: OwnedGroup): void {
-    this.#held.set(held.index, held);
+  #hold(owned: OwnedGroup): void {
+    this.#held.set(owned.index, owned);
     this.#heldIsSaid = false;
   }
 
@@ -219,7 +219,7 @@ export class GroupReconciler {
   #sayHeld(): void {
     if (this.#heldIsSaid) return;
     this.#heldIsSaid = true;
-    this.#options.events.held([...this.#held.values()].sort((a, b) => a.index - b.index));
+    this.#options.events.owned([...this.#held.values()].sort((a, b) => a.index - b.index));
   }
 
   #wake(): Promise<void> {
@@ -248,7 +248,7 @@ export class GroupReconciler {
   }
 
   async #settle(): Promise<void> {
-    await this.#look();
+    await this.#readSuspects();
     if (this.#isFirst) this.#recall();
     this.#letGo();
     const changes = this.#changes(await this.#attachments.now());
@@ -263,7 +263,7 @@ export class GroupReconciler {
    * Reads the links to check. A link with an event during the read keeps the event's state and is
    * read again.
    */
-  async #look(): Promise<void> {
+  async #readSuspects(): Promise<void> {
     const indices = [...this.#suspects].slice(0, LOOKED_AT_ONCE);
     this.#touched.clear();
     if (this.#mustList) {
@@ -271,18 +271,18 @@ export class GroupReconciler {
       this.#suspects.clear();
       this.#attachments.forget();
       const found = new Map((await this.#options.links.list()).map((link) => [link.index, link]));
-      for (const index of this.#table.keys()) if (!found.has(index)) this.#take(index, null);
-      for (const [index, link] of found) this.#take(index, link);
+      for (const index of this.#table.keys()) if (!found.has(index)) this.#store(index, null);
+      for (const [index, link] of found) this.#store(index, link);
     } else {
       for (const index of indices) this.#suspects.delete(index);
       const found = await this.#options.links.getMany(indices);
       indices.forEach((index, i) => {
-        this.#take(index, found[i] ?? null);
+        this.#store(index, found[i] ?? null);
       });
     }
   }
 
-  #take(index: number, link: Link | null): void {
+  #store(index: number, link: Link | null): void {
     if (this.#touched.has(index)) {
       if (this.#table.has(index)) this.#suspects.add(index);
     } else if (link === null) this.#forget(index);
@@ -295,9 +295,9 @@ export class GroupReconciler {
   /** Adopts the groups that an earlier run set, if they are unchanged. */
   #recall(): void {
     this.#isFirst = false;
-    for (const held of this.#options.remembered) {
-      const link = this.#table.get(held.index);
-      if (link?.name === held.name && link.group === held.group) this.#held.set(held.index, held);
+    for (const owned of this.#options.remembered) {
+      const link = this.#table.get(owned.index);
+      if (link?.name === owned.name && link.group === owned.group) this.#held.set(owned.index, owned);
     }
     this.#heldIsSaid = false;
   }
@@ -339,7 +339,7 @@ export class GroupReconciler {
     this.#options.events.changed(done);
     this.#cancelSecondLook ??= this.#options.clock.after(SECOND_LOOK, () => {
       this.#cancelSecondLook = null;
-      void this.lookAtAll();
+      void this.reconcileAll();
     });
   }
 

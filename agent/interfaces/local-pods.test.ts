@@ -45,29 +45,29 @@ describe('WatchedLocalPods', () => {
 
   it('knows nothing before the first read', async () => {
     assert.equal(pods.now(), null);
-    await pods.look();
+    await pods.refresh();
     assert.deepEqual([members(), changes], [['fd00::1'], 1]);
   });
 
   it('is the same object until its members change, by routes or by interfaces', async () => {
-    await pods.look();
+    await pods.refresh();
     const before = pods.now();
     ipv6 = ipv6.replace('00000001 00000000 00000001', '00000002 00000007 00000001');
-    await pods.look();
+    await pods.refresh();
     assert.equal(pods.now(), before);
     ipv6 += line('cali2', 2);
-    await pods.look();
+    await pods.refresh();
     assert.equal(pods.now(), before);
     interfaces.add('cali2');
-    await pods.look();
+    await pods.refresh();
     assert.deepEqual([members(), changes], [['fd00::1', 'fd00::2'], 2]);
     ipv6 = '';
-    await pods.look();
+    await pods.refresh();
     assert.deepEqual([members(), changes], [[], 3]);
   });
 
   it('reads again soon after links change, three times, then every 5 s', async () => {
-    await pods.look();
+    await pods.refresh();
     pods.watch();
     for (const pause of [100, 400, 1500, 5000, 5000]) {
       assert.deepEqual(clock.waiting(), [pause]);
@@ -90,15 +90,15 @@ describe('WatchedLocalPods', () => {
   });
 
   it('keeps its state while routes cannot be read, and logs it once', async () => {
-    await pods.look();
+    await pods.refresh();
     failure = new Error('no');
-    await pods.look();
-    await pods.look();
+    await pods.refresh();
+    await pods.refresh();
     assert.deepEqual([members(), unreadable], [['fd00::1'], ['no']]);
     failure = null;
-    await pods.look();
+    await pods.refresh();
     failure = new Error('again');
-    await pods.look();
+    await pods.refresh();
     assert.deepEqual(unreadable, ['no', 'again']);
   });
 

@@ -63,9 +63,9 @@ export class WatchedLocalPods implements LocalPods {
   }
 
   /** Reads the routes once. Never rejects. */
-  async look(): Promise<void> {
+  async refresh(): Promise<void> {
     const texts = await this.#read();
-    if (texts !== null) this.#take(texts, this.#options.interfaces());
+    if (texts !== null) this.#apply(texts, this.#options.interfaces());
   }
 
   /** Polls until `close`. */
@@ -91,7 +91,7 @@ export class WatchedLocalPods implements LocalPods {
     const pause = PAUSES[Math.min(this.#looks++, PAUSES.length - 1)] ?? PAUSES[0];
     this.#cancel();
     this.#due = clock.now() + pause;
-    this.#cancel = clock.after(pause, () => void this.look().then(() => this.#wait()));
+    this.#cancel = clock.after(pause, () => void this.refresh().then(() => this.#wait()));
   }
 
   async #read(): Promise<RouteTexts | null> {
@@ -106,7 +106,7 @@ export class WatchedLocalPods implements LocalPods {
     }
   }
 
-  #take(texts: RouteTexts, interfaces: ReadonlySet<string>): void {
+  #apply(texts: RouteTexts, interfaces: ReadonlySet<string>): void {
     const seen = JSON.stringify([texts, [...interfaces]]);
     if (seen === this.#seen) return;
     this.#seen = seen;

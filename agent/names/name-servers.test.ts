@@ -35,7 +35,7 @@ describe('NameServers', () => {
       },
       { servers: ['192.0.2.2:5353', '[2001:db8::53]:53', '2001:db8::54'] },
     );
-    assert.equal(await one.look(), true);
+    assert.equal(await one.refresh(), true);
     assert.deepEqual(one.cidrs, [
       '10.96.0.10/32',
       '192.0.2.1/32',
@@ -44,19 +44,19 @@ describe('NameServers', () => {
       '2001:db8::54/128',
       'fe80::1/128',
     ]);
-    assert.equal(await one.look(), false);
+    assert.equal(await one.refresh(), false);
   });
 
   it('believes those of names.learnFrom alone if there are any', async () => {
     const { one } = nameServers({ [OWN]: 'nameserver 192.0.2.1' }, { learnFrom: ['198.51.100.0/24'] });
-    assert.equal(await one.look(), false);
+    assert.equal(await one.refresh(), false);
     assert.deepEqual(one.cidrs, ['198.51.100.0/24']);
   });
 
   it('follows the files, and keeps the last servers while they have none', async () => {
     const files: Record<string, string> = { [OWN]: 'nameserver 192.0.2.1' };
     const { one, clock, changes } = nameServers(files);
-    await one.look();
+    await one.refresh();
     one.watch(true);
     one.watch(true);
     files[OWN] = '';

@@ -40,7 +40,7 @@ export class NameServers {
   }
 
   /** Reads the files again; returns whether the servers changed. Never rejects. */
-  async look(): Promise<boolean> {
+  async refresh(): Promise<boolean> {
     const { config, readText = (file) => readFile(file, 'utf8') } = this.#parts;
     if (config.learnFrom.length > 0) return false;
     const texts = await Promise.all(FILES.map((file) => readText(file).catch(() => '')));
@@ -57,13 +57,13 @@ export class NameServers {
   watch(isOn: boolean): void {
     if (isOn === (this.#cancel !== null)) return;
     this.#cancel?.();
-    this.#cancel = isOn ? this.#parts.clock.after(INTERVAL, () => void this.#lookAgain()) : null;
+    this.#cancel = isOn ? this.#parts.clock.after(INTERVAL, () => void this.#refreshLater()) : null;
   }
 
-  async #lookAgain(): Promise<void> {
+  async #refreshLater(): Promise<void> {
     const { clock, log, changed } = this.#parts;
-    this.#cancel = clock.after(INTERVAL, () => void this.#lookAgain());
-    if (!(await this.look())) return;
+    this.#cancel = clock.after(INTERVAL, () => void this.#refreshLater());
+    if (!(await this.refresh())) return;
     log.info('the DNS servers of this node changed', { stage: 'names', servers: this.cidrs });
     changed();
   }

@@ -171,13 +171,13 @@ describe('KnownNames', () => {
 
   it('reports a change once, and returns the same array without a change', () => {
     const { table } = known(['*.a.test']);
-    table.takeChange();
+    table.consumeChange();
     table.learnt('x.a.test', records(10, '192.0.2.1'), 0);
-    assert.equal(table.takeChange(), true);
-    assert.equal(table.takeChange(), false);
+    assert.equal(table.consumeChange(), true);
+    assert.equal(table.consumeChange(), false);
     const before = table.addresses('*.a.test');
     table.learnt('y.a.test', records(10, '192.0.2.1'), 1);
-    assert.equal(table.takeChange(), false);
+    assert.equal(table.consumeChange(), false);
     assert.equal(table.addresses('*.a.test'), before);
   });
 
@@ -346,12 +346,12 @@ describe('KnownNames', () => {
           const next = table.sweep(now);
           assert(next === null || next > now);
           const changed = peers.map((peer) => table.addresses(peer).join());
-          table.takeChange();
+          table.consumeChange();
           assert.deepEqual(
             peers.map((peer) => table.addresses(peer).join()),
             changed,
           );
-          assert.equal(table.takeChange(), false);
+          assert.equal(table.consumeChange(), false);
           const saved = table.toSaved(now);
           const all = saved.map(({ addresses }) => addresses.length);
           const literal = saved.filter((entry) => peers.includes(entry.name));

@@ -165,8 +165,8 @@ export class KnownNames implements NameTable {
   }
 
   /** Whether the addresses of any peer changed since the last call. */
-  takeChange(): boolean {
-    return this.#unions.takeChange();
+  consumeChange(): boolean {
+    return this.#unions.consumeChange();
   }
 
   toSaved(now: number): SavedName[] {

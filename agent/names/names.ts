@@ -67,13 +67,13 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
     reserved: reservedAddresses(parts.reserved, clock),
   });
   const servers = new NameServers(parts);
-  await servers.look();
+  await servers.refresh();
   let saved = await readSaved(parts);
   let wanted: string | null = null;
 
   const saver = saverOf(parts, table);
   const changes = pace(clock, CHANGE_INTERVAL, () => {
-    if (!table.takeChange()) return;
+    if (!table.consumeChange()) return;
     saver.request('changed');
     parts.changed();
   });
@@ -116,7 +116,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       // followed by the manifests.
       saved = saved.filter(({ name }) => !table.wants(name));
       // A caller that sets other peers reads the table afterwards anyway.
-      table.takeChange();
+      table.consumeChange();
       saver.request('changed');
       if (peers.length > 0) sweeps.plan(clock.now());
       resolving.want(table.literals);

@@ -49,7 +49,7 @@ export class PeerUnions {
   }
 
   /** Whether the addresses of any peer changed since the last call. */
-  takeChange(): boolean {
+  consumeChange(): boolean {
     let changed = false;
     for (const union of this.#touched) {
       const addresses = addressesOf(union);

@@ -170,7 +170,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       throw new Error('a bookmark inside a batch');
     default:
       if (isEgressUpdate(update)) {
-        draft.egress.take(update);
+        draft.egress.receive(update);
         return;
       }
       // A newer controller may send types that this version's TypeScript types don't have.

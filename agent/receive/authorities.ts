@@ -68,13 +68,13 @@ export class FetchedAuthorities implements Authorities {
 
   /** One fetch at a time. */
   #fetch(): Promise<void> {
-    this.#fetching ??= this.#take().finally(() => {
+    this.#fetching ??= this.#fetchNew().finally(() => {
       this.#fetching = null;
     });
     return this.#fetching;
   }
 
-  async #take(): Promise<void> {
+  async #fetchNew(): Promise<void> {
     const text = await this.#parts.fetch();
     if (!holdsCertificate(text)) throw new Error(`${this.origin} contains no certificate (PEM)`);
     this.#freshUntil = this.#parts.clock.now() + FRESH;

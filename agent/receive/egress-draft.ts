@@ -75,7 +75,7 @@ export class EgressDraft {
     };
   }
 
-  take(update: EgressUpdate): void {
+  receive(update: EgressUpdate): void {
     this.#isChanged = true;
     const odd = Object.keys(update).filter(
       (field) => !EVERY_LINE.includes(field) && !FIELDS[update.type].includes(field),
@@ -83,7 +83,7 @@ export class EgressDraft {
     if (odd.length > 0) throw new Error(`message ${update.type} has unknown fields: ${odd.join(', ')}`);
     switch (update.type) {
       case 'egress':
-        this.#takeNode(update);
+        this.#receiveNode(update);
         return;
       case 'egressRemoved':
         this.#empty();
@@ -138,7 +138,7 @@ export class EgressDraft {
     return next;
   }
 
-  #takeNode({ unknownPods, tunnel }: EgressMessage): void {
+  #receiveNode({ unknownPods, tunnel }: EgressMessage): void {
     if (unknownPods !== 'Hold' && unknownPods !== 'Pass')
       throw new Error(`egress: unknownPods ${JSON.stringify(unknownPods)} is not known`);
     this.#node = { unknownPods, tunnel: tunnel === null ? null : readEnd(tunnel) };

@@ -39,7 +39,7 @@ function sender(into: Fold) {
     },
     send(...updates: readonly Update[]): Folded | null {
       let last: Folded | null = null;
-      for (const update of updates) last = into.take(overTheWire(update, ++sequence, `e.${++revision}`));
+      for (const update of updates) last = into.receive(overTheWire(update, ++sequence, `e.${++revision}`));
       return last;
     },
     skip: () => void sequence++,
@@ -269,7 +269,7 @@ describe('fold', function () {
     refused([bookmarkOf(FIRST, false)], true, /expected message \d+, received/);
     to.begin(true);
     assert.equal(to.send(bookmarkOf(FIRST, false))?.state, first?.state);
-    assert.throws(() => folded.take(overTheWire(bookmarkOf(FIRST, false), 1, 'e.1')), FoldError);
+    assert.throws(() => folded.receive(overTheWire(bookmarkOf(FIRST, false), 1, 'e.1')), FoldError);
     to.begin(true);
     refused([{ ...bookmarkOf(FIRST, false), sequence: 7 } as unknown as Update], true, /received 7/);
   });

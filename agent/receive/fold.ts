@@ -38,9 +38,9 @@ export interface Fold {
    * Applies a message. Returns the new state at a bookmark, else null. Throws FoldError; `begin`
    * must be called after that.
    */
-  take(message: StreamMessage): Folded | null;
+  receive(message: StreamMessage): Folded | null;
   /** The view as of the last bookmark; null before the first. */
-  held(): HeldView | null;
+  current(): HeldView | null;
 }
 
 /**
@@ -51,7 +51,7 @@ export interface Fold {
  */
 export function fold(node: string, before: NodeState | null = null): Fold {
   const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
-  let held: Held = earlier;
+  let current: Held = earlier;
   let waiting: Update[] = [];
   let sequence = 0;
   const views = new HeldViews();
@@ -59,19 +59,19 @@ export function fold(node: string, before: NodeState | null = null): Fold {
   function bookmark(update: BookmarkUpdate, revision: string): Folded {
     const isWhole = waiting[0]?.type === 'reset';
     if (isWhole && update.initial !== true) throw broken('a bookmark inside a full view');
-    if (!isWhole && held === earlier) throw broken('changes without a full view before them');
-    held = advance(node, held, waiting, update);
+    if (!isWhole && current === earlier) throw broken('changes without a full view before them');
+    current = advance(node, current, waiting, update);
     waiting = [];
-    const { state, enabled, over, endpoints } = held;
+    const { state, enabled, over, endpoints } = current;
     return { state, enabled: enabled ?? 'unset', ...(over === 0 ? {} : { over }), endpoints, revision };
   }
 
   return {
     begin(resumed) {
-      waiting = resumed && held !== earlier ? [] : [{ type: 'reset' }];
+      waiting = resumed && current !== earlier ? [] : [{ type: 'reset' }];
       sequence = 0;
     },
-    take(message) {
+    receive(message) {
       if (typeof message !== 'object' || message === null) throw lost('not an object');
       if (message.sequence !== sequence + 1) {
         throw lost(`expected message ${sequence + 1}, received ${message.sequence}`);
@@ -90,9 +90,9 @@ export function fold(node: string, before: NodeState | null = null): Fold {
       waiting.push(message);
       return null;
     },
-    held() {
-      if (held === earlier) return null;
-      const { state, parts } = held;
+    current() {
+      if (current === earlier) return null;
+      const { state, parts } = current;
       const sets = { addressSets: state.addressSets.values(), serviceSets: state.serviceSets.values() };
       return views.of(sets, parts, state.egress);
     },

@@ -82,7 +82,7 @@ export class Outage {
   #unregisterAt = Number.POSITIVE_INFINITY;
   #hasFailed = false;
   #looks = 0;
-  #looking: Promise<void> = Promise.resolve();
+  #polling: Promise<void> = Promise.resolve();
 
   constructor(parts: OutageParts) {
     this.#parts = parts;
@@ -96,7 +96,7 @@ export class Outage {
     this.#hasFailed = false;
     this.#looks = 0;
     this.#unregisterAt = clock.now() + UNREGISTER_AFTER * (1 + random() / 3);
-    this.#lookAfter(FIRST_LOOK, this.#ending.signal);
+    this.#pollAfter(FIRST_LOOK, this.#ending.signal);
   }
 
   /** Stops polling: a controller answers. No event is emitted after this. */
@@ -108,19 +108,19 @@ export class Outage {
 
   async close(): Promise<void> {
     this.end();
-    await this.#looking;
+    await this.#polling;
   }
 
-  #lookAfter(milliseconds: number, signal: AbortSignal): void {
+  #pollAfter(milliseconds: number, signal: AbortSignal): void {
     const { clock, random } = this.#parts;
     this.#cancel = clock.after(milliseconds * (0.75 + random() / 2), () => {
-      this.#looking = this.#look(signal).then(() => {
-        if (!signal.aborted) this.#lookAfter(BETWEEN_LOOKS, signal);
+      this.#polling = this.#poll(signal).then(() => {
+        if (!signal.aborted) this.#pollAfter(BETWEEN_LOOKS, signal);
       });
     });
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
+  async #poll(signal: AbortSignal): Promise<void> {
     const { api, events } = this.#parts;
     const failed = (error: unknown): null => {
       if (!signal.aborted && !this.#hasFailed) events.failed(error as Error);

@@ -58,7 +58,7 @@ export function receive(messages: Iterable<Message>): NodeState {
         complete = isWhole(message);
         break;
       default:
-        if (isEgressUpdate(message)) draft.take(message);
+        if (isEgressUpdate(message)) draft.receive(message);
         break;
     }
   }

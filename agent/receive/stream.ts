@@ -147,7 +147,7 @@ export class ControllerStream {
     const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
     const features = [...(egress ? ['egress'] : []), 'probes', 'questions'];
     const path = viewPath(node, { revision: this.#revision, anyPosition: isLong, features });
-    const held = this.#revision === null ? null : fold.held();
+    const held = this.#revision === null ? null : fold.current();
     if (held !== null && Buffer.byteLength(JSON.stringify(held)) <= MOST_HELD) {
       try {
         return await client.request({ method: 'POST', path, body: held, signal, isStream: true });
@@ -172,7 +172,7 @@ export class ControllerStream {
     const take = (line: string): void => {
       sign();
       const message = parse(line);
-      const folded = fold.take(message);
+      const folded = fold.receive(message);
       if (message.type === 'probe') events.probe(message);
       if (message.type === 'question') events.question(message);
       if (folded === null) return;

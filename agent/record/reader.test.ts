@@ -121,7 +121,7 @@ describe('RecordReader', () => {
     assert.equal(reader.one(fakePacket(drop))?.rule, 'drop-rest');
     reader.learn(fakeState(), 61_000);
     assert.equal(reader.one(fakePacket(drop)), undefined);
-    assert.deepEqual([reader.takeUnknown(), reader.takeUnknown()], [1, 0]);
+    assert.deepEqual([reader.consumeUnknown(), reader.consumeUnknown()], [1, 0]);
   });
 
   it('records spoofed packets, which belong to no rule', () => {
@@ -154,7 +154,7 @@ describe('RecordReader', () => {
       direction: 'ingress',
       suppressed: 3,
     });
-    assert.equal(reader.takeUnknown(), 0);
+    assert.equal(reader.consumeUnknown(), 0);
   });
 
   it('counts packets that no rule sent', () => {
@@ -168,7 +168,7 @@ describe('RecordReader', () => {
       `x nodewall ${drop.id} Drop`,
     ];
     for (const prefix of prefixes) assert.equal(reader.one(fakePacket(drop, { prefix })), undefined, prefix);
-    assert.equal(reader.takeUnknown(), prefixes.length);
+    assert.equal(reader.consumeUnknown(), prefixes.length);
   });
 
   describe('after', () => {

@@ -122,7 +122,7 @@ export class RecordReader {
   }
 
   /** The number of packets since the last call that belong to no known rule. */
-  takeUnknown(): number {
+  consumeUnknown(): number {
     const count = this.#unknown;
     this.#unknown = 0;
     return count;

@@ -167,7 +167,7 @@ export class Recorder {
     this.#lose(missing);
     if (packets.length > 0) this.#active = true;
     for (const { id, record } of this.#reader.read(packets, wall())) {
-      const suppressed = this.#unrecorded.take(id);
+      const suppressed = this.#unrecorded.consume(id);
       this.#write(suppressed === 0 ? record : { ...record, suppressed });
       this.#parts.counters.hit(id, record.time);
       this.#parts.recorded?.(record);
@@ -188,13 +188,13 @@ export class Recorder {
   /** The first line that is written reports the losses before it. */
   #write(record: LogRecord): void {
     if (this.#open === null) return;
-    this.#lose(this.#open.writer.takeLost());
+    this.#lose(this.#open.writer.consumeLost());
     if (this.#open.writer.write(this.#lost === 0 ? record : { ...record, lost: this.#lost })) this.#lost = 0;
   }
 
   async #tick(): Promise<void> {
     this.#listen();
-    if (this.#active || !this.#unrecorded.isSettled()) await this.#look();
+    if (this.#active || !this.#unrecorded.isSettled()) await this.#readCounters();
     if (this.#open === null) return;
     this.#sayOverdue(this.#parts.clock.now() - SAY_WITHIN);
     this.#sayUnknown();
@@ -202,7 +202,7 @@ export class Recorder {
 
   #sayUnknown(): void {
     if (this.#parts.clock.now() < this.#sayUnknownAt) return;
-    const count = this.#reader.takeUnknown();
+    const count = this.#reader.consumeUnknown();
     if (count === 0) return;
     this.#sayUnknownAt = this.#parts.clock.now() + SAY_UNKNOWN;
     const { node, config, log } = this.#parts;
@@ -213,7 +213,7 @@ export class Recorder {
     );
   }
 
-  async #look(): Promise<void> {
+  async #readCounters(): Promise<void> {
     this.#active = false;
     const { counters } = this.#parts;
     await counters.read();
@@ -222,11 +222,11 @@ export class Recorder {
 
   #sayOverdue(time: number): void {
     if (this.#open === null) return;
-    for (const [id, count] of this.#unrecorded.takeSince(time)) {
+    for (const [id, count] of this.#unrecorded.consumeSince(time)) {
       const notice = this.#reader.suppressed(id, count, wall());
       if (notice !== null) this.#write(notice);
     }
-    this.#lose(this.#open.writer.takeLost());
+    this.#lose(this.#open.writer.consumeLost());
     if (this.#lost > 0 && this.#lostSince <= time)
       this.#write({ time: timeText(wall()), node: this.#parts.node });
   }
@@ -258,8 +258,8 @@ export class Recorder {
     ending.cancel();
     await ending.nflog?.close();
     // Two readings, see suppression.ts.
-    await this.#look();
-    await this.#look();
+    await this.#readCounters();
+    await this.#readCounters();
     this.#sayOverdue(Number.POSITIVE_INFINITY);
     this.#open = null;
     await ending.writer.close();

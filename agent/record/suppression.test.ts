@@ -11,11 +11,11 @@ describe('suppression', () => {
   it('reports suppressed records once a second reading confirms them', () => {
     const found = suppression();
     found.read(totals(100, 30), 0);
-    assert.equal(found.take('r'), 0);
+    assert.equal(found.consume('r'), 0);
     assert(!found.isSettled());
     found.read(totals(100, 30), 1);
-    assert.equal(found.take('r'), 70);
-    assert.equal(found.take('r'), 0);
+    assert.equal(found.consume('r'), 70);
+    assert.equal(found.consume('r'), 0);
     found.read(totals(100, 30), 2);
     assert(found.isSettled());
   });
@@ -25,15 +25,15 @@ describe('suppression', () => {
     found.begin(totals(100, 30));
     found.read(totals(110, 35), 0);
     found.read(totals(110, 35), 1);
-    assert.equal(found.take('r'), 5);
+    assert.equal(found.consume('r'), 5);
   });
 
   it('returns losses that wait for too long, and forgets removed rules', () => {
     const found = suppression();
     found.read(totals(10, 0), 0);
     found.read(totals(20, 0), 5);
-    assert.deepEqual(found.takeSince(4), []);
-    assert.deepEqual(found.takeSince(5), [['r', 10]]);
+    assert.deepEqual(found.consumeSince(4), []);
+    assert.deepEqual(found.consumeSince(5), [['r', 10]]);
     found.read(new Map(), 6);
     found.read(new Map(), 7);
     assert(found.isSettled());
@@ -61,11 +61,11 @@ describe('suppression', () => {
             one.recordFirst ? totals(matched, before.recorded) : totals(before.matched, recorded),
             i,
           );
-          told += found.take('r');
+          told += found.consume('r');
           assert(told <= matched - recorded, `${told} of ${matched - recorded}`);
         }
         for (const i of [0, 1]) found.read(totals(matched, recorded), steps.length + i);
-        told += found.take('r');
+        told += found.consume('r');
         assert.equal(told, matched - recorded);
       }),
     );

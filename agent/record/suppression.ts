@@ -12,12 +12,12 @@ export interface Suppression {
   /** Evaluates a reading; rules that it does not contain are forgotten. `now`: milliseconds. */
   read(totals: ReadonlyMap<string, RuleTotals>, now: number): void;
   /** The losses to report with the next record of the rule; they then count as reported. */
-  take(rule: string): number;
+  consume(rule: string): number;
   /**
    * The losses that have waited for a record since `time` (milliseconds) or longer; they then count
    * as reported.
    */
-  takeSince(time: number): [rule: string, count: number][];
+  consumeSince(time: number): [rule: string, count: number][];
   /** Whether the last two readings were equal and no losses wait. */
   isSettled(): boolean;
 }
@@ -35,7 +35,7 @@ export function suppression(): Suppression {
   const rules = new Map<string, RuleLosses>();
   let changed = false;
 
-  function take(rule: string): number {
+  function consume(rule: string): number {
     const losses = rules.get(rule);
     if (losses === undefined || losses.waiting === 0) return 0;
     rules.set(rule, { ...losses, waiting: 0 });
@@ -64,10 +64,10 @@ export function suppression(): Suppression {
         });
       }
     },
-    take,
-    takeSince(time) {
+    consume,
+    consumeSince(time) {
       return [...rules].flatMap(([rule, { waiting, since }]) =>
-        waiting > 0 && since <= time ? [[rule, take(rule)] as [string, number]] : [],
+        waiting > 0 && since <= time ? [[rule, consume(rule)] as [string, number]] : [],
       );
     },
     isSettled: () => !changed && [...rules.values()].every(({ waiting }) => waiting === 0),

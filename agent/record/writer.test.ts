@@ -32,7 +32,7 @@ describe('recordWriter', () => {
       lines.map((line) => JSON.parse(line).lost),
       Array.from({ length: 5000 }, (_, i) => i),
     );
-    assert.deepEqual([writer.takeLost(), said], [0, []]);
+    assert.deepEqual([writer.consumeLost(), said], [0, []]);
   });
 
   it('drops and counts records beyond its buffer, logs it once, and can be closed', async () => {
@@ -41,8 +41,8 @@ describe('recordWriter', () => {
     // No write happens before the event loop continues.
     const taken = Array.from({ length: 200 }, () => writer.write(big)).filter(Boolean).length;
     assert(taken >= 80 && taken <= 100, String(taken));
-    assert.equal(writer.takeLost(), 200 - taken);
-    assert.equal(writer.takeLost(), 0);
+    assert.equal(writer.consumeLost(), 200 - taken);
+    assert.equal(writer.consumeLost(), 0);
     assert.equal(said.length, 1);
     assert.match(said[0] ?? '', /cannot write flow log records; enforcement continues/);
     await writer.close();
@@ -52,7 +52,7 @@ describe('recordWriter', () => {
     const writer = recordWriter({ config, file: '/dev/full', log });
     for (let i = 0; i < 10; i++) writer.write(RECORD);
     await writer.close();
-    assert.equal(writer.takeLost(), 10);
+    assert.equal(writer.consumeLost(), 10);
     assert.deepEqual(said, [
       'cannot write flow log records; enforcement continues. Make room on the disk of /dev/full, or set log.maxBytes and log.maxFiles lower',
     ]);

@@ -21,7 +21,7 @@ export interface Writer<Record extends object> {
   /** False if there was no room: the record is lost and counted. */
   write(record: Record): boolean;
   /** The number of lines lost since the last call. */
-  takeLost(): number;
+  consumeLost(): number;
   close(): Promise<void>;
 }
 
@@ -71,7 +71,7 @@ export function recordWriter<Record extends object>(options: WriterOptions): Wri
       else failed(new Error('the disk or the reader is too slow'), 1);
       return room;
     },
-    takeLost() {
+    consumeLost() {
       const count = lost;
       lost = 0;
       return count;

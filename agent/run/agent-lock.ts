@@ -17,7 +17,7 @@ export interface AgentLock {
    * holds it. A disk that is full or can't be written is logged, and is no reason to enforce
    * nothing: then there is no lock.
    */
-  take(log: Warnings): Promise<() => void>;
+  acquire(log: Warnings): Promise<() => void>;
 }
 
 interface Warnings {
@@ -42,7 +42,7 @@ export function agentLock(stateDir: string): AgentLock {
   };
   return {
     holder,
-    async take(log) {
+    async acquire(log) {
       const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
       const draft = `${path}.${process.pid}`;
       try {

@@ -209,7 +209,7 @@ class ClusterAgent {
         this.#connection.retryNow();
         break;
       case 'endpoints':
-        this.#places.said(effect.endpoints);
+        this.#places.setEndpoints(effect.endpoints);
         break;
       case 'submit':
         this.#enforcement.submit(effect.target);
@@ -390,7 +390,7 @@ class ClusterAgent {
       dataplane: dataplanes.chosen.name,
       ...(speaks ? { egress: { ...egress, problems } } : {}),
       guard,
-      totals: this.#totals.take(),
+      totals: this.#totals.next(),
       now: clock.date(),
     });
   }

@@ -47,13 +47,13 @@ describe('the places of the control plane', () => {
   it('are the cluster DNS too, by protocol', () => {
     const dns = { port: 5353, addresses: ['10.1.0.8'] };
     const one = places();
-    one.said([dns, { ...dns, protocol: 'udp' }]);
+    one.setEndpoints([dns, { ...dns, protocol: 'udp' }]);
     assert.deepEqual(listed(one).slice(1), ['tcp 5353 10.1.0.8', 'udp 5353 10.1.0.8']);
   });
 
   it('are probes, whose packets rules judge by the addresses behind a Service', () => {
     const one = places();
-    one.said([...one.endpoints, { port: 5353, addresses: ['10.1.0.8'], protocol: 'udp' }]);
+    one.setEndpoints([...one.endpoints, { port: 5353, addresses: ['10.1.0.8'], protocol: 'udp' }]);
     const flows = one.probes().map((probe) => flowsOf(probe).map(({ dst, dstPort }) => `${dst}:${dstPort}`));
     assert.deepEqual(flows, [
       ['10.0.0.2:6443', '10.0.0.1:6443', '10.96.0.1:443'],

@@ -136,7 +136,7 @@ export class ControlPlanePlaces {
   }
 
   /** Sets the API server's endpoints as the controller sent them. */
-  said(endpoints: readonly Endpoints[]): void {
+  setEndpoints(endpoints: readonly Endpoints[]): void {
     if (isDeepStrictEqual(endpoints, this.endpoints)) return;
     this.endpoints = endpoints;
     this.#parts.changed();

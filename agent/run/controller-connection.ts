@@ -210,8 +210,8 @@ export class ControllerConnection {
     const prober = new PeerProber(this.#calls);
     const answerer = new QuestionAnswerer(this.#calls, nodeData);
     return {
-      probe: (update) => prober.take(update),
-      question: (update) => answerer.take(update),
+      probe: (update) => prober.probe(update),
+      question: (update) => answerer.answer(update),
       connected: ({ address, port }) => {
         metrics.connected(true);
         metrics.tokenRefused(false);
@@ -263,7 +263,7 @@ class PeerProber {
   }
 
   /** Does not wait: the answer is sent by itself. */
-  take(update: ProbeUpdate): void {
+  probe(update: ProbeUpdate): void {
     if (this.#inProgress >= MOST_AT_ONCE || this.#parts.signal.aborted) return;
     this.#inProgress++;
     void this.#answer(update).finally(() => this.#inProgress--);

@@ -84,13 +84,13 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
   return {
     inventory,
     node,
-    async look() {
+    async read() {
       const late = new AbortController();
-      await Promise.race([watch.look(), pause(clock, PATIENCE, late.signal)]);
+      await Promise.race([watch.read(), pause(clock, PATIENCE, late.signal)]);
       late.abort();
-      return watch.lookedAt;
+      return watch.lastRead;
     },
-    lookedAt: () => watch.lookedAt,
+    lastRead: () => watch.lastRead,
     recorded(record) {
       const flow = toDeniedFlow(record, config);
       if (flow === null) return;
@@ -123,7 +123,7 @@ export async function savedFlows(
   return {
     inventory,
     node,
-    async look() {
+    async read() {
       const watch = new FlowWatch({
         ...(await readingParts({ stateDir, config, known, clock: systemClock })),
         ...{ node, inventory, clock: systemClock, log, hasEvents: true },
@@ -133,12 +133,12 @@ export async function savedFlows(
         changed() {},
         troubled() {},
       });
-      await watch.look();
+      await watch.read();
       await watch.close();
-      lookedAt = watch.lookedAt;
+      lookedAt = watch.lastRead;
       return lookedAt;
     },
-    lookedAt: () => lookedAt,
+    lastRead: () => lookedAt,
   };
 }
 

@@ -143,7 +143,7 @@ class KeptGroups implements InterfaceGroups {
       attachments: () => readAttachments(this.#network, this.#declared),
       events: {
         ...said,
-        held: (held) => saved.save(held),
+        owned: (held) => saved.save(held),
         changed: (changes) => {
           said.changed(changes);
           this.localPods.linksChanged();
@@ -157,11 +157,11 @@ class KeptGroups implements InterfaceGroups {
     const { once, config, log } = this.#parts;
     // Monitors are opened before the first list, so that a change during the list is not missed.
     if (!once) this.#monitors = [this.#watch(), this.#watchNetwork()];
-    await this.#reconciler.lookAtAll();
-    await this.#lookAtPods();
+    await this.#reconciler.reconcileAll();
+    await this.#refreshPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
     await nameGroups(config.interfaceGroupFile, config.interfaceGroups, log);
-    if (!once) this.#interval = setInterval(() => void this.#reconciler.lookAtAll(), LOOK_INTERVAL);
+    if (!once) this.#interval = setInterval(() => void this.#reconciler.reconcileAll(), LOOK_INTERVAL);
   }
 
   nameOf(index: number): string | null {
@@ -175,8 +175,8 @@ class KeptGroups implements InterfaceGroups {
   async nodeHas(addresses: readonly string[]): Promise<void> {
     if (this.#declared?.join() === addresses.join()) return;
     this.#declared = addresses;
-    await this.#reconciler.lookAtAll();
-    await this.#lookAtPods();
+    await this.#reconciler.reconcileAll();
+    await this.#refreshPods();
   }
 
   async close(): Promise<void> {
@@ -203,7 +203,7 @@ class KeptGroups implements InterfaceGroups {
         this.localPods.linksChanged();
       },
       missed: () => {
-        void this.#reconciler.lookAtAll();
+        void this.#reconciler.reconcileAll();
         this.localPods.linksChanged();
       },
     });
@@ -228,8 +228,8 @@ class KeptGroups implements InterfaceGroups {
     });
   }
 
-  async #lookAtPods(): Promise<void> {
-    if (this.#parts.config.exemptions.localPods) await this.localPods.look();
+  async #refreshPods(): Promise<void> {
+    if (this.#parts.config.exemptions.localPods) await this.localPods.refresh();
   }
 }
 

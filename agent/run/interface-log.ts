@@ -14,7 +14,7 @@ interface LogParts {
 }
 
 /** The log of interface groups. */
-export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held'> {
+export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'owned'> {
   const { node, config, log } = parts;
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;

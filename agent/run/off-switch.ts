@@ -26,8 +26,8 @@ export class OffSwitch {
   constructor(parts: SwitchParts) {
     this.#parts = parts;
     this.#watch();
-    this.#look();
-    this.#interval = setInterval(() => this.#look(), LOOK_INTERVAL).unref();
+    this.#read();
+    this.#interval = setInterval(() => this.#read(), LOOK_INTERVAL).unref();
   }
 
   /** Null: the node is on. */
@@ -59,7 +59,7 @@ export class OffSwitch {
     };
     try {
       this.#watcher = watch(stateDir, { persistent: false }, (_, name) => {
-        if (name === OFF_FILE || name === null) this.#look();
+        if (name === OFF_FILE || name === null) this.#read();
       });
       this.#watcher.on('error', failed);
     } catch (error) {
@@ -67,7 +67,7 @@ export class OffSwitch {
     }
   }
 
-  #look(): void {
+  #read(): void {
     const { node, stateDir, log } = this.#parts;
     const before = this.#now;
     try {

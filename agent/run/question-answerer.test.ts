@@ -40,7 +40,7 @@ describe('QuestionAnswerer', () => {
   async function answerTo(id: string, about = 'names'): Promise<NodeAnswer> {
     const asked = Promise.withResolvers<void>();
     answered = async () => asked.resolve();
-    answerer.take({ ...QUESTION, id, about });
+    answerer.answer({ ...QUESTION, id, about });
     await asked.promise;
     return sent.at(-1)?.body as NodeAnswer;
   }
@@ -72,7 +72,7 @@ describe('QuestionAnswerer', () => {
   it('answers four questions at a time, and further ones after a failure', async () => {
     const failed = Promise.withResolvers<void>();
     answered = () => failed.promise;
-    for (const id of ['1', '2', '3', '4', '5']) answerer.take({ ...QUESTION, id });
+    for (const id of ['1', '2', '3', '4', '5']) answerer.answer({ ...QUESTION, id });
     await new Promise((resolve) => setImmediate(resolve));
     failed.reject(new Error('no route'));
     await new Promise((resolve) => setImmediate(resolve));

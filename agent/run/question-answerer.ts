@@ -37,7 +37,7 @@ export class QuestionAnswerer {
    * Does not wait: the answer is sent by itself. Too many questions have no answer; only a
    * controller that the agent has just left, or a broken one, asks them.
    */
-  take(update: QuestionUpdate): void {
+  answer(update: QuestionUpdate): void {
     if (this.#inProgress >= MOST_AT_ONCE || this.#parts.signal.aborted) return;
     this.#inProgress++;
     void this.#send(update).finally(() => {

@@ -32,7 +32,7 @@ describe('the counts of a report', () => {
     metrics.recordsLost(3);
     metrics.egressRecords('lost', 4);
     metrics.egressRecords('begun', 9);
-    assert.deepEqual(totals.take(), {
+    assert.deepEqual(totals.next(), {
       drifts: 1,
       rollbacks: 1,
       recordsLost: 7,
@@ -52,20 +52,20 @@ describe('the counts of a report', () => {
     metrics.enforced(enforced());
     metrics.counts(() => counts);
     const drop: RuleTotal = [idOf('drop'), 50, 500];
-    const first = totals.take();
+    const first = totals.next();
     assert.deepEqual([first.rules, first.denied, first.failsafeRules], [[drop], 0, 1]);
     counts.set(idOf('drop'), count(52)).set(idOf('reject'), count(5));
-    const { rules, denied } = totals.take();
+    const { rules, denied } = totals.next();
     assert.deepEqual(rules, [[idOf('drop'), 52, 520] as const, [idOf('reject'), 5, 50] as const].sort());
     assert.equal(denied, 7);
     counts.set(idOf('drop'), count(1));
-    assert.equal(totals.take().denied, 8, 'the rule was removed and is back');
+    assert.equal(totals.next().denied, 8, 'the rule was removed and is back');
     metrics.counts(null);
-    const off = totals.take();
+    const off = totals.next();
     assert.deepEqual([off.rules, off.denied, off.failsafeRules], [undefined, 8, 0], 'nothing is enforced');
     metrics.enforced(enforced());
     metrics.counts(() => counts);
-    assert.equal(totals.take().denied, 8);
+    assert.equal(totals.next().denied, 8);
   });
 
   it('say when there are more rules than a report may have', () => {
@@ -83,7 +83,7 @@ describe('the counts of a report', () => {
     );
     metrics.enforced(enforced(many));
     metrics.counts(() => new Map(many.rules.map(({ id }) => [id, count(1)])));
-    const { rules, isCut } = totals.take();
+    const { rules, isCut } = totals.next();
     assert.deepEqual([rules?.length, isCut], [MOST_RULE_TOTALS, true]);
   });
 });

@@ -48,7 +48,7 @@ export class ReportTotals {
   }
 
   /** For a report that is sent now. */
-  take(): NodeTotals {
+  next(): NodeTotals {
     const rules = this.#totals === null ? null : this.#hit(this.#totals());
     if (rules !== null) this.#addDenied(rules);
     return {

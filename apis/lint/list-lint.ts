@@ -74,7 +74,7 @@ export class ListLint {
     const known = new Map<string, Shares>();
     for (const { key, cells, weight, spared } of this.peers()) {
       for (const order of spared) collector.of(order).isExempt = true;
-      const shares = known.get(key) ?? collector.take(cells());
+      const shares = known.get(key) ?? collector.claim(cells());
       known.set(key, shares);
       collector.count(shares, weight);
     }

@@ -59,7 +59,7 @@ export class FactsCollector {
   }
 
   /** Takes the cells of a peer; returns the shares, which are not yet counted. */
-  take(cells: Iterable<Cell>): Shares {
+  claim(cells: Iterable<Cell>): Shares {
     const shares = new Map<number, { matched: number; decided: number }>();
     const shareOf = ({ order }: Entry) => {
       const known = shares.get(order) ?? { matched: 0, decided: 0 };

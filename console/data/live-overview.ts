@@ -86,7 +86,7 @@ export class LiveOverview extends EventTarget {
       sign();
       for await (const line of linesOf(await this.#options.open(signal))) {
         sign();
-        if (line !== '') this.#take(JSON.parse(line) as OverviewLine);
+        if (line !== '') this.#receive(JSON.parse(line) as OverviewLine);
       }
       if (this.#options.clock.now() - begun >= LONG && !stopped.aborted) return this.start();
     } catch (cause) {
@@ -101,7 +101,7 @@ export class LiveOverview extends EventTarget {
     if (!stopped.aborted) this.#retry(error);
   }
 
-  #take(line: OverviewLine): void {
+  #receive(line: OverviewLine): void {
     if (line.type === 'overview') this.#overview = line.overview;
     else if (this.#overview !== null) this.#overview = withChange(this.#overview, line);
     else throw new Error('a change before the first Overview');

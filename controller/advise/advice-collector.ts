@@ -74,7 +74,7 @@ export class AdviceCollector {
       if (by !== null) {
         local.guarantee(by, { kinds: 1, connections: kind.connections });
         if (by === 'failsafe' && service !== null && isServed(service)) guaranteed.add(serviceText(service));
-      } else this.#take(local, node, kind, service);
+      } else this.#collect(local, node, kind, service);
     }
     const count = (of: unknown): number => Math.max(0, Number(of) || 0);
     this.windows.push({
@@ -104,7 +104,7 @@ export class AdviceCollector {
     return scanners(all.values(), new Set(folded));
   }
 
-  #take(local: NodeClass, node: string, kind: NodeFlow, service: SeenService | null): void {
+  #collect(local: NodeClass, node: string, kind: NodeFlow, service: SeenService | null): void {
     const { direction, traffic, flow, verdict, decision } = kind;
     const owner = this.owners.ownerOf(kind, service);
     const evidence = evidenceOf(kind, node);

@@ -33,7 +33,7 @@ export interface OverviewSources {
   /** Why something is not known yet; null: nothing. */
   readonly missing: () => string | null;
   readonly reports: { get(node: string): NodeReport | null };
-  readonly statuses: Pick<StatusKeeper, 'status' | 'versions' | 'takeTouched'>;
+  readonly statuses: Pick<StatusKeeper, 'status' | 'versions' | 'consumeTouched'>;
   readonly guardrails: () => readonly { readonly name: string; readonly status: GuardrailStatus }[];
   readonly clock: Pick<WallClock, 'date'>;
 }
@@ -152,7 +152,7 @@ export class ClusterOverview {
         last.nodes.map(({ name }) => name),
         nodes.map(({ name }) => name),
       );
-    const changed = new Set([...this.#changed, ...statuses.takeTouched()]);
+    const changed = new Set([...this.#changed, ...statuses.consumeTouched()]);
     this.#changed.clear();
     const before = new Map(last?.policies.map((one) => [policyKey(one), one]));
     const indexes = new Map(nodes.map(({ name }, i) => [name, i]));

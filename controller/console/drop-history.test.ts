@@ -22,11 +22,11 @@ describe('drops over a day', () => {
 
   it('are what totals of the same node grow by, in steps that move on', () => {
     const drops = history();
-    drops.take(report('n', 100, ['r0', 100, 1]), null);
+    drops.receive(report('n', 100, ['r0', 100, 1]), null);
     assert.deepEqual(drops.document(null).rules, [], 'the first report is no growth');
-    drops.take(report('n', 130, ['r0', 130, 1]), report('n', 100, ['r0', 100, 1]));
+    drops.receive(report('n', 130, ['r0', 130, 1]), report('n', 100, ['r0', 100, 1]));
     now += 2 * STEP;
-    drops.take(report('n', 135, ['r0', 135, 1]), report('n', 130, ['r0', 130, 1]));
+    drops.receive(report('n', 135, ['r0', 135, 1]), report('n', 130, ['r0', 130, 1]));
     const {
       rules: [rule],
       nodes: [node],
@@ -40,7 +40,7 @@ describe('drops over a day', () => {
 
   it('have a rate that fades', () => {
     const drops = history();
-    drops.take(report('n', 120), report('n', 0));
+    drops.receive(report('n', 120), report('n', 0));
     const rates = [0, 60_000, 600_000].map((later) => {
       now += later;
       return drops.document(null).total.packetsPerSecond;
@@ -51,23 +51,23 @@ describe('drops over a day', () => {
 
   it('begin again with a counter that does', () => {
     const drops = history();
-    drops.take(report('n', 7, ['r0', 7, 1]), report('n', 100, ['r0', 100, 1]));
+    drops.receive(report('n', 7, ['r0', 7, 1]), report('n', 100, ['r0', 100, 1]));
     assert.equal(drops.document(null).rules[0]?.packets, 7);
   });
 
   it('take no rule that does not exist, and show a bounded number', () => {
     const drops = history();
-    drops.take(report('n', 9, ['<script>', 9, 9]), report('n', 0));
+    drops.receive(report('n', 9, ['<script>', 9, 9]), report('n', 0));
     assert.deepEqual(drops.document(null).rules, []);
     const all = rules.map(({ id }, i): RuleTotal => [id, i + 1, 1]);
-    drops.take(report('n', 9, ...all), report('n', 9));
+    drops.receive(report('n', 9, ...all), report('n', 9));
     const { rules: shown, rulesLeftOut } = drops.document(null);
     assert.deepEqual([shown.length, rulesLeftOut, shown[0]?.packets], [MOST_DROP_ROWS, 100, 300]);
   });
 
   it('hold no more than so many nodes, those with most', () => {
     const drops = history();
-    for (let i = 0; i < 6_000; i++) drops.take(report(`n${i}`, i + 1), report(`n${i}`, 0));
+    for (let i = 0; i < 6_000; i++) drops.receive(report(`n${i}`, i + 1), report(`n${i}`, 0));
     const { nodes, nodesLeftOut } = drops.document(null);
     assert.equal(nodes[0]?.node, 'n5999');
     assert.ok(nodes.length + nodesLeftOut <= 4_400, String(nodesLeftOut));

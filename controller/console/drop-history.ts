@@ -41,7 +41,7 @@ export class DropHistory {
   }
 
   /** @param before the same node's report before this one; null: this is the first */
-  take(report: Pick<NodeReport, 'node' | 'totals'>, before: Pick<NodeReport, 'totals'> | null): void {
+  receive(report: Pick<NodeReport, 'node' | 'totals'>, before: Pick<NodeReport, 'totals'> | null): void {
     const now = this.#options.now();
     const rules = this.#known(this.#options.policies());
     for (const { id, packets } of ruleGrowth(report, before, rules)) {

@@ -122,7 +122,7 @@ class Deal {
       const named = namedAddress(fixed, family);
       for (const address of new Set(ofFamily(told, family))) {
         if (allocation === 'Fixed' && address !== named) continue;
-        if (this.#ownOf(policy)[family].length < wanted) this.#take(policy, family, address);
+        if (this.#ownOf(policy)[family].length < wanted) this.#assign(policy, family, address);
       }
     }
   }
@@ -130,7 +130,7 @@ class Deal {
   fix(policy: EgressPolicy): void {
     for (const family of FAMILIES) {
       const address = namedAddress(policy.spec.address.fixed, family);
-      if (address !== null && this.#ownOf(policy)[family].length === 0) this.#take(policy, family, address);
+      if (address !== null && this.#ownOf(policy)[family].length === 0) this.#assign(policy, family, address);
     }
   }
 
@@ -141,12 +141,12 @@ class Deal {
       for (let missing = count - own[family].length; missing > 0; missing--) {
         const address = this.#free(family, policy);
         if (address === null) break;
-        this.#take(policy, family, address);
+        this.#assign(policy, family, address);
       }
     }
   }
 
-  #take(policy: EgressPolicy, family: Family, address: string): void {
+  #assign(policy: EgressPolicy, family: Family, address: string): void {
     if (this.#claim(address, policy)) this.#ownOf(policy)[family].push(address);
   }
 

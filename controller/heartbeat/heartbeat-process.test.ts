@@ -49,7 +49,7 @@ describe('the process of heartbeats', function () {
         leader: () => {},
         failed: (message) => void said.push(`failed: ${message}`),
         answered: () => {},
-        taken: () => void taken++,
+        heartbeatAnswered: () => void taken++,
         ended: ({ message }) => void said.push(message),
       },
     });
@@ -101,7 +101,7 @@ describe('the process of heartbeats', function () {
     // A new leader waits for the leases of the one before.
     await until('its first wait is over', async () => {
       const asked = { node: 'gw-1', boot: 'a', sent: performance.now(), held: [], ready: [] };
-      return ((await heartbeats.take(asked))?.grants.length ?? 0) > 0;
+      return ((await heartbeats.answer(asked))?.grants.length ?? 0) > 0;
     });
     send({ kind: 'begin', port, ca: authority.certificate });
     // Its connection is there.
@@ -131,7 +131,7 @@ describe('the process of heartbeats', function () {
       annotations: () => ({}),
       peers: () => ({ known: [], caBundle: null }),
       events: {
-        ...{ leading() {}, lost() {}, leader() {}, failed() {}, answered() {}, taken() {} },
+        ...{ leading() {}, lost() {}, leader() {}, failed() {}, answered() {}, heartbeatAnswered() {} },
         ended: ({ message }) => resolve(message),
       },
     });
@@ -142,7 +142,7 @@ describe('the process of heartbeats', function () {
     assert.match(await promise, /has ended \(SIGKILL\)/);
     assert.equal(other.isLeader(), false);
     const asked = { node: 'gw-1', boot: 'a', sent: 1, held: [], ready: [] };
-    assert.equal(await other.take(asked), null);
+    assert.equal(await other.answer(asked), null);
     await other.release();
     await other.close();
   });

@@ -34,7 +34,7 @@ export interface HeartbeatEvents {
   /** The status of an answer of the API server. */
   answered(status: number): void;
   /** A heartbeat was answered. */
-  taken(taken: Taken): void;
+  heartbeatAnswered(heartbeatAnswered: Taken): void;
   /** The process has ended: nothing goes on without it. */
   ended(error: Error): void;
 }
@@ -121,7 +121,7 @@ export class HeartbeatProcess implements LeaseOrders, LeaseService {
   }
 
   /** Tries at once to get the Lease: it was released. */
-  look(): void {
+  tryNow(): void {
     this.#send({ kind: 'look' });
   }
 
@@ -192,11 +192,11 @@ export class HeartbeatProcess implements LeaseOrders, LeaseService {
     this.#send({ kind: 'end' });
   }
 
-  take(request: LeaseRequest): Promise<LeaseAnswer | null> {
+  answer(request: LeaseRequest): Promise<LeaseAnswer | null> {
     return this.#ask(request, true);
   }
 
-  takeAsLeader(request: LeaseRequest): Promise<LeaseAnswer | null> {
+  answerAsLeader(request: LeaseRequest): Promise<LeaseAnswer | null> {
     return this.#ask(request, false);
   }
 
@@ -265,7 +265,7 @@ export class HeartbeatProcess implements LeaseOrders, LeaseService {
         break;
       case 'taken':
         // A message of an earlier term says nothing of this one's leases.
-        if (message.term === this.#term && this.#isServing) events.taken(message.taken);
+        if (message.term === this.#term && this.#isServing) events.heartbeatAnswered(message.taken);
         break;
       case 'answer':
         this.#asked.get(message.id)?.(message.answer);

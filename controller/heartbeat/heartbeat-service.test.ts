@@ -72,7 +72,7 @@ describe('HeartbeatService', () => {
     const { service, kinds, beat } = await leading();
     kinds();
     for (let i = 0; i < 20; i++) {
-      assert.equal(service.takeAsLeader(beat())?.grants.length, 1, `after ${i} s`);
+      assert.equal(service.answerAsLeader(beat())?.grants.length, 1, `after ${i} s`);
       await pass(1_000);
     }
     assert.deepEqual(new Set(kinds()), new Set(['taken', 'renewed']));
@@ -86,12 +86,12 @@ describe('HeartbeatService', () => {
     await pass(LONGEST_SILENCE + LEASE_TIMES.duration + 5_000, () => {
       standby.service.receive({ kind: 'alive' });
       // They never lead at one time.
-      const both = [service, standby.service].map((one) => one.takeAsLeader(beat()) !== null);
+      const both = [service, standby.service].map((one) => one.answerAsLeader(beat()) !== null);
       assert.ok(!both.every(Boolean));
     });
     assert.match(JSON.stringify(sent.find(({ kind }) => kind === 'failed')), /has not turned for 3\d s/);
     assert.equal(kinds().at(-1), 'leader');
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
     assert.equal(holder(), 'y');
     standby.service.receive({ kind: 'release' });
     await pass(5_000, () => service.receive({ kind: 'alive' }));
@@ -105,7 +105,7 @@ describe('HeartbeatService', () => {
       throw new Error('down');
     };
     await pass(11_000, () => service.receive({ kind: 'alive' }));
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
     api.before = () => {};
     await pass(5_000, () => service.receive({ kind: 'alive' }));
     assert.deepEqual(
@@ -114,14 +114,14 @@ describe('HeartbeatService', () => {
         .slice(-2),
       ['lost', 'leading'],
     );
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
     // The controller decided this before it knew of the new term.
     service.receive({ kind: 'begin', term: 1, slots: [SLOT], leases: [] });
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
     service.receive({ kind: 'begin', term: 2, slots: [SLOT], leases: [] });
-    assert.deepEqual(service.takeAsLeader(beat()), { grants: [] }, 'it waits for the leader before');
+    assert.deepEqual(service.answerAsLeader(beat()), { grants: [] }, 'it waits for the leader before');
     await pass(3_000, () => service.receive({ kind: 'alive' }));
-    assert.equal(service.takeAsLeader(beat())?.grants.length, 1);
+    assert.equal(service.answerAsLeader(beat())?.grants.length, 1);
   });
 
   it('grants nothing after a stop of the machine that outlasts the Lease', async () => {
@@ -132,16 +132,16 @@ describe('HeartbeatService', () => {
     const stopped = clock.now() + 30_000;
     const { now } = clock;
     clock.now = () => Math.max(now(), stopped);
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
     service.receive({ kind: 'begin', term: 1, slots: [SLOT], leases: [] });
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
   });
 
   it('gives the Lease up for a controller that stops, and grants nothing any more', async () => {
     const { service, kinds, beat } = await leading();
     kinds();
     service.receive({ kind: 'release' });
-    assert.equal(service.takeAsLeader(beat()), null);
+    assert.equal(service.answerAsLeader(beat()), null);
     await pass(1_000);
     assert.deepEqual(kinds(), ['released']);
     assert.equal(holder(), '');

@@ -60,7 +60,7 @@ export class HeartbeatService implements LeaseService {
     this.#granter = new LeaseGranter({
       clock,
       isLeader: () => this.#election.isLeader(),
-      taken: (taken) => this.#taken(taken),
+      answered: (taken) => this.#answered(taken),
     });
     this.#tick();
   }
@@ -75,7 +75,7 @@ export class HeartbeatService implements LeaseService {
         this.#election.start();
         break;
       case 'look':
-        this.#election.look();
+        this.#election.tryNow();
         break;
       case 'release':
         this.#end();
@@ -100,12 +100,12 @@ export class HeartbeatService implements LeaseService {
     }
   }
 
-  takeAsLeader(request: LeaseRequest): ReturnType<LeaseGranter['take']> {
-    return this.#granter.take(request);
+  answerAsLeader(request: LeaseRequest): ReturnType<LeaseGranter['grant']> {
+    return this.#granter.grant(request);
   }
 
-  async take(request: LeaseRequest): ReturnType<LeaseService['take']> {
-    return this.#granter.take(request) ?? (await this.#relay.pass(request));
+  async answer(request: LeaseRequest): ReturnType<LeaseService['answer']> {
+    return this.#granter.grant(request) ?? (await this.#relay.pass(request));
   }
 
   /**
@@ -143,12 +143,12 @@ export class HeartbeatService implements LeaseService {
     this.#granter.end();
   }
 
-  #taken(taken: Taken): void {
+  #answered(taken: Taken): void {
     this.#options.send({ kind: 'taken', term: this.#term, taken });
   }
 
   async #answer({ id, request, isPassedOn }: Extract<ToHeartbeats, { kind: 'take' }>): Promise<void> {
-    const answer = isPassedOn ? await this.take(request) : this.takeAsLeader(request);
+    const answer = isPassedOn ? await this.answer(request) : this.answerAsLeader(request);
     this.#options.send({ kind: 'answer', id, answer });
   }
 

@@ -51,7 +51,7 @@ export class MirrorReceiver {
   readonly #changed = new Set<ListName>();
   #objects = NO_OBJECTS;
 
-  take({ list, removed, added }: MirrorUpdate): void {
+  receive({ list, removed, added }: MirrorUpdate): void {
     const objects = this.#byList.get(list) ?? new Map<number, ClusterObject>();
     this.#byList.set(list, objects);
     for (const number of removed) objects.delete(number);

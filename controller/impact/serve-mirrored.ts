@@ -24,7 +24,7 @@ export function serveMirrored<Question extends object, Answer extends object>(
   process.on('message', (message: MirrorMessage | Question) => {
     if ('config' in message) config = message.config as Config;
     else if ('update' in message)
-      receiver.take((message as Extract<MirrorMessage, { update: unknown }>).update);
+      receiver.receive((message as Extract<MirrorMessage, { update: unknown }>).update);
     else {
       if (config === null) throw new Error('no configuration was received');
       answer(message as Question, { config, objects: receiver.objects() }, send);

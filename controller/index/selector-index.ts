@@ -63,11 +63,11 @@ export function selectorIndex<T>(): SelectorIndex<T> {
       };
     },
     matching(labels, found = []) {
-      const look = (entries: Iterable<Entry<T>>): void => {
+      const visit = (entries: Iterable<Entry<T>>): void => {
         for (const { requirements, of } of entries) if (allHold(requirements, labels)) found.push(of);
       };
-      look(few);
-      many?.look(labels, look);
+      visit(few);
+      many?.visit(labels, visit);
       return found;
     },
   };
@@ -77,7 +77,7 @@ interface Keys<T> {
   add(entry: Entry<T>): void;
   /** Returns false if there is no such entry. */
   remove(entry: Entry<T>): boolean;
-  look(labels: Labels, at: (entries: Iterable<Entry<T>>) => void): void;
+  visit(labels: Labels, at: (entries: Iterable<Entry<T>>) => void): void;
 }
 
 function keys<T>(): Keys<T> {
@@ -129,7 +129,7 @@ function keys<T>(): Keys<T> {
       if (by !== null) clean(by);
       return true;
     },
-    look(labels, at) {
+    visit(labels, at) {
       at(unkeyed);
       for (const key of Object.keys(labels)) {
         const keyed = byKey.get(key);

@@ -143,8 +143,8 @@ export class NodeMetrics {
   }
 
   /** @param before the same node's report before this one; null: this is the first */
-  take(report: NodeReport, before: NodeReport | null): void {
-    this.#rules.take(report, before);
+  receive(report: NodeReport, before: NodeReport | null): void {
+    this.#rules.receive(report, before);
   }
 
   async page(): Promise<{ readonly text: string } | { readonly problem: string }> {

@@ -23,14 +23,14 @@ describe('sums of rules over nodes', () => {
 
   it('add what came since the report before, of every node', () => {
     const first = report([['a', 100, 9_000]]);
-    sums.take(first, null);
+    sums.receive(first, null);
     assert.deepEqual(packets('a'), [0], 'what was before the controller heard of the node');
     const second = report([
       ['a', 103, 9_300],
       ['b', 2, 80],
     ]);
-    sums.take(second, first);
-    sums.take(report([['a', 7, 70]]), report([]));
+    sums.receive(second, first);
+    sums.receive(report([['a', 7, 70]]), report([]));
     assert.deepEqual(
       [sums.get('a'), sums.get('b')],
       [
@@ -41,27 +41,27 @@ describe('sums of rules over nodes', () => {
   });
 
   it('take a total that shrank for one that began again', () => {
-    sums.take(report([['a', 4, 40]]), report([['a', 100, 9_000]]));
+    sums.receive(report([['a', 4, 40]]), report([['a', 100, 9_000]]));
     assert.deepEqual(sums.get('a'), { packets: 4, bytes: 40 });
   });
 
   it('add nothing where the report before does not have the total', () => {
-    sums.take(report([['a', 50, 500]]), report());
-    sums.take(report(), report([['a', 50, 500]]));
-    sums.take(report([['a', 50, 500]]), report([['b', 1, 1]], { isCut: true }));
-    sums.take(report([['a', 50, 500]]), {} as NodeReport);
+    sums.receive(report([['a', 50, 500]]), report());
+    sums.receive(report(), report([['a', 50, 500]]));
+    sums.receive(report([['a', 50, 500]]), report([['b', 1, 1]], { isCut: true }));
+    sums.receive(report([['a', 50, 500]]), {} as NodeReport);
     assert.deepEqual(packets('a', 'b'), [0, 0]);
   });
 
   it('have only rules that drop or reject, whatever a node names', () => {
     assert.deepEqual([...sums.rules().keys()], ['a', 'b']);
     const names = ['c', 'd', 'unknown'].map((id): RuleTotal => [id, 5, 50]);
-    sums.take(report(names), report([]));
+    sums.receive(report(names), report([]));
     assert.deepEqual(packets('c', 'd', 'unknown'), [0, 0, 0]);
   });
 
   it('forget a rule that is removed', () => {
-    sums.take(report([['a', 5, 50]]), report([]));
+    sums.receive(report([['a', 5, 50]]), report([]));
     now = policies(rule('b'));
     sums.forgetRemoved();
     now = policies(rule('a'));

@@ -35,7 +35,7 @@ export class RuleSums {
   }
 
   /** @param before the same node's report before this one; null: this is the first */
-  take(report: NodeReport, before: NodeReport | null): void {
+  receive(report: NodeReport, before: NodeReport | null): void {
     for (const { id, packets, bytes } of ruleGrowth(report, before, this.rules())) {
       const sum = this.get(id);
       this.#sums.set(id, { packets: sum.packets + packets, bytes: sum.bytes + bytes });

@@ -51,7 +51,7 @@ describe('inward probing', () => {
   afterEach(() => server.close());
 
   async function results(...probes: readonly AskedProbe[]): Promise<readonly InwardResult[]> {
-    return (await probing.take('a', { probes, milliseconds: 1_000 })).results;
+    return (await probing.answer('a', { probes, milliseconds: 1_000 })).results;
   }
 
   function answer(from: string, id = sent.at(-1)?.[1].id ?? ''): PeerAnswer {
@@ -107,7 +107,7 @@ describe('inward probing', () => {
     assert.deepEqual(await results({ name: 'other' }), [
       { name: 'other', notMade: "the controller's configuration has no such probe to nodes in guard.probes" },
     ]);
-    const { results: ofStranger } = await probing.take('z', { probes: [{ name: 'web' }], milliseconds: 1 });
+    const { results: ofStranger } = await probing.answer('z', { probes: [{ name: 'web' }], milliseconds: 1 });
     assert.deepEqual(ofStranger, [{ name: 'web', notMade: 'the Node object has no such address' }]);
     assert.deepEqual(sent, []);
   });
@@ -122,7 +122,7 @@ describe('inward probing', () => {
       { name: 'ssh', notMade: 'no other agent is free to make it' },
     ]);
     assert.deepEqual(passedOn, [['a', ['web', 'ssh']]]);
-    const here = await probing.takeHere('a', { probes: [{ name: 'ssh', prober: 'b' }], milliseconds: 1 });
+    const here = await probing.answerHere('a', { probes: [{ name: 'ssh', prober: 'b' }], milliseconds: 1 });
     assert.deepEqual(here, [{ name: 'ssh', notMade: 'b is away' }]);
     assert.equal(passedOn.length, 1, 'not asked in a circle');
   });

@@ -56,8 +56,8 @@ export class InwardProbing {
   }
 
   /** An agent's question. */
-  async take(node: string, question: InwardQuestion): Promise<InwardAnswer> {
-    const here = await this.takeHere(node, question);
+  async answer(node: string, question: InwardQuestion): Promise<InwardAnswer> {
+    const here = await this.answerHere(node, question);
     const isLeft = ({ name }: AskedProbe): boolean =>
       here.some((one) => one.name === name && 'notMade' in one && this.#probe(name, node) !== undefined);
     const left = question.probes.filter(isLeft);
@@ -68,7 +68,7 @@ export class InwardProbing {
   }
 
   /** Makes those that this replica can; of the others, says why not. */
-  async takeHere(node: string, { probes, milliseconds }: InwardQuestion): Promise<readonly InwardResult[]> {
+  async answerHere(node: string, { probes, milliseconds }: InwardQuestion): Promise<readonly InwardResult[]> {
     return await Promise.all(probes.map((one) => this.#make({ node, milliseconds, ...one })));
   }
 

@@ -59,7 +59,7 @@ export class CallerLimits {
     const { perSecond, atOnce } = LIMITS[work];
     const busy = this.#inProgress.get(key) ?? 0;
     if (busy >= atOnce) return `more than ${atOnce} requests of this kind at the same time; retry later`;
-    if (!this.#rates[work].take(caller))
+    if (!this.#rates[work].allows(caller))
       return `more than ${perSecond} requests of this kind a second; retry later`;
     if (response.destroyed) return null;
     this.#inProgress.set(key, busy + 1);

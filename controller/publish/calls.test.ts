@@ -169,7 +169,9 @@ describe('heartbeats of egress gateways', () => {
     const grants = [{ gateway: 'g', slot: '0', epoch: 1, addresses: ['198.51.100.1'], milliseconds: 2000 }];
     let leads = true;
     const takeAsLeader = () => (leads ? { grants } : null);
-    const running = await start({ leases: { take: async () => takeAsLeader(), takeAsLeader } });
+    const running = await start({
+      leases: { answer: async () => takeAsLeader(), answerAsLeader: takeAsLeader },
+    });
     const post = (path: string, token: string, body: unknown, to = running) =>
       ask(to, path, token, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
     const beat = (node: string, token: string, body: unknown, to = running) =>
@@ -212,8 +214,8 @@ describe('probes to nodes', () => {
     };
     const running = await start({
       probes: {
-        take,
-        takeHere: async (...of) => (await take('here', ...of)).results,
+        answer: take,
+        answerHere: async (...of) => (await take('here', ...of)).results,
         answered: (...of) => heard.push(of),
         answeredHere: (...of) => heard.push(['here', ...of]),
       },

@@ -108,7 +108,7 @@ export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
     right: update('lease'),
     needs: 'node',
     async answer(service, { body }) {
-      const answer = await service.take(body);
+      const answer = await service.answer(body);
       return answer === null
         ? unavailable('no controller leads now; nothing is granted')
         : { code: 200, body: answer };
@@ -120,7 +120,7 @@ export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
     async answer(service, { body: { requests } }) {
       return {
         code: 200,
-        body: { answers: await Promise.all(requests.map((one) => service.takeAsLeader(one))) },
+        body: { answers: await Promise.all(requests.map((one) => service.answerAsLeader(one))) },
       };
     },
   }),
@@ -142,7 +142,7 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
     ...ofPeer(PEER_CALLS.reports, 'the batch', parseReports),
     ...reports,
     answer({ reports: all, onReport }, { body }) {
-      for (const one of body.reports) if (all.take(one)) onReport(one.report, 'controller');
+      for (const one of body.reports) if (all.receive(one)) onReport(one.report, 'controller');
       return { code: 200, body: {} };
     },
   }),
@@ -152,7 +152,7 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
     async answer(service, { body }) {
       if (body.kind === 'question') {
         const { kind: _, node, ...question } = body;
-        return { code: 200, body: { results: await service.takeHere(node, question) } };
+        return { code: 200, body: { results: await service.answerHere(node, question) } };
       }
       service.answeredHere(body.prober, body.answer);
       return { code: 200, body: { results: [] } };
@@ -207,7 +207,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     answer({ reports: all, hub, date, onReport }, { body }) {
       // By the controller's clock: by a node's wrong one, an agent that stopped would look alive.
       const report = { ...body, time: new Date(date()).toISOString() };
-      all.take({ report, age: 0 });
+      all.receive({ report, age: 0 });
       all.forgetDeleted(hub.nodes());
       onReport(report, 'agent');
       return DONE;
@@ -219,7 +219,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     limit: 'probes',
     right: update('probes'),
     needs: 'node',
-    answer: async (service, { node, body }) => ({ code: 200, body: await service.take(node, body) }),
+    answer: async (service, { node, body }) => ({ code: 200, body: await service.answer(node, body) }),
   }),
   row({
     ...ofAgent(AGENT_CALLS.probeAnswer, 'the answer', (value) => valid(parsePeerAnswer(value))),

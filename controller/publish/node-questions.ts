@@ -69,11 +69,11 @@ export class NodeQuestions implements NodeQuestionService {
   }
 
   answered(node: string, answer: NodeAnswer): void {
-    if (!this.#take(node, answer)) this.#options.elsewhere.answered(node, answer);
+    if (!this.#resolve(node, answer)) this.#options.elsewhere.answered(node, answer);
   }
 
   answeredHere(node: string, answer: NodeAnswer): void {
-    this.#take(node, answer);
+    this.#resolve(node, answer);
   }
 
   #send(key: string, node: string, question: NodeQuestion): Open | Answered | null {
@@ -99,7 +99,7 @@ export class NodeQuestions implements NodeQuestionService {
   }
 
   /** False: this controller did not ask this agent, or no longer waits. */
-  #take(node: string, { id, ...answered }: NodeAnswer): boolean {
+  #resolve(node: string, { id, ...answered }: NodeAnswer): boolean {
     const open = this.#open.get(id);
     if (open?.node !== node) return false;
     open.done(answered);

@@ -10,7 +10,7 @@ export interface AgedReport {
 /** The last report of each node, whichever controller its agent sent it to. */
 export class NodeReports {
   readonly #now: () => number;
-  readonly #taken: (report: NodeReport, before: NodeReport | null) => void;
+  readonly #received: (report: NodeReport, before: NodeReport | null) => void;
   readonly #reports = new Map<string, { readonly report: NodeReport; readonly at: number }>();
 
   /**
@@ -19,7 +19,7 @@ export class NodeReports {
    */
   constructor(now: () => number, taken: (report: NodeReport, before: NodeReport | null) => void = () => {}) {
     this.#now = now;
-    this.#taken = taken;
+    this.#received = taken;
   }
 
   get(node: string): NodeReport | null {
@@ -29,12 +29,12 @@ export class NodeReports {
   /**
    * False if there is a later one already: an agent may have gone from one controller to another.
    */
-  take({ report, age }: AgedReport): boolean {
+  receive({ report, age }: AgedReport): boolean {
     const at = this.#now() - age;
     const before = this.#reports.get(report.node);
     if (at < (before?.at ?? Number.NEGATIVE_INFINITY)) return false;
     this.#reports.set(report.node, { report, at });
-    this.#taken(report, before?.report ?? null);
+    this.#received(report, before?.report ?? null);
     return true;
   }
 

@@ -6,16 +6,16 @@ import type { Authenticate } from './auth.ts';
 /** Heartbeats of egress gateways. */
 export interface LeaseService {
   /** The leader's answer, whichever replica leads; null: none does with certainty. */
-  take(request: LeaseRequest): Promise<LeaseAnswer | null>;
+  answer(request: LeaseRequest): Promise<LeaseAnswer | null>;
   /** Null: this replica does not lead. */
-  takeAsLeader(request: LeaseRequest): LeaseAnswer | null | Promise<LeaseAnswer | null>;
+  answerAsLeader(request: LeaseRequest): LeaseAnswer | null | Promise<LeaseAnswer | null>;
 }
 
 /** Connections to nodes, for their guarded apply. */
 export interface ProbeService {
-  take(node: string, question: InwardQuestion): Promise<InwardAnswer>;
+  answer(node: string, question: InwardQuestion): Promise<InwardAnswer>;
   /** Makes those that this replica itself can. */
-  takeHere(node: string, question: InwardQuestion): Promise<readonly InwardResult[]>;
+  answerHere(node: string, question: InwardQuestion): Promise<readonly InwardResult[]>;
   answered(prober: string, answer: PeerAnswer): void;
   answeredHere(prober: string, answer: PeerAnswer): void;
 }

@@ -124,7 +124,7 @@ export class Streams {
     this.#settings = { ...DEFAULTS, ...options.streams };
     this.#stop = this.#settings.every(TICK, () => {
       const time = this.#now();
-      for (const one of this.#open) this.#look(one, time);
+      for (const one of this.#open) this.#check(one, time);
     });
   }
 
@@ -243,7 +243,7 @@ export class Streams {
     this.#onEvent({ kind: 'ended', node: one.node, reason });
   }
 
-  #look(one: OpenStream, time: number): void {
+  #check(one: OpenStream, time: number): void {
     const slow = one.stream.tooSlow();
     if (slow !== null) {
       this.#cutOff++;

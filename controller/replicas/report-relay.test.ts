@@ -29,7 +29,7 @@ describe('ReportRelay', () => {
       failing,
       report(node: string): void {
         const report = { node } as NodeReport;
-        reports.take({ report, age: 0 });
+        reports.receive({ report, age: 0 });
         one.pass(report);
       },
       /** The reports that were sent since the last call. */

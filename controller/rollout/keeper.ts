@@ -107,7 +107,7 @@ export class RolloutKeeper {
       ({ apiGroup, selected }) => apiGroup === GROUP && selected !== undefined,
     );
     this.#compiled = Map.groupBy(versioned, ({ name }) => name);
-    this.#lookIn(GATHER);
+    this.#reconcileIn(GATHER);
   }
 
   version(before: WatchedPolicy | null, now: WatchedPolicy | null): void {
@@ -119,12 +119,12 @@ export class RolloutKeeper {
         this.#changed.set(now.name, this.#clock.now());
       this.#policies.set(now.name, now);
     }
-    this.#lookIn(GATHER);
+    this.#reconcileIn(GATHER);
   }
 
   /** Called when the outcome of some node may be another one. */
   reported(): void {
-    if (this.#timer !== null) this.#lookIn(GATHER_REPORTS);
+    if (this.#timer !== null) this.#reconcileIn(GATHER_REPORTS);
   }
 
   lead(leads: boolean): void {
@@ -133,7 +133,7 @@ export class RolloutKeeper {
     this.#idle.clear();
     this.#timer?.cancel();
     this.#timer = null;
-    this.#lookIn(GATHER);
+    this.#reconcileIn(GATHER);
   }
 
   /** The number of rollouts by state. */
@@ -146,18 +146,18 @@ export class RolloutKeeper {
     return counts;
   }
 
-  #lookIn(milliseconds: number): void {
+  #reconcileIn(milliseconds: number): void {
     const at = this.#clock.now() + milliseconds;
     if (!this.#leads || this.#state === null || (this.#timer !== null && this.#timer.at <= at)) return;
     this.#timer?.cancel();
     const cancel = this.#clock.after(milliseconds, () => {
       this.#timer = null;
-      this.#look();
+      this.#reconcile();
     });
     this.#timer = { at, cancel };
   }
 
-  #look(): void {
+  #reconcile(): void {
     const groups = Map.groupBy(this.#members(), ({ policy }) => rolloutKey(policy));
     for (const map of [this.#nodes, this.#idle])
       for (const key of map.keys()) if (!groups.has(key)) map.delete(key);
@@ -165,8 +165,8 @@ export class RolloutKeeper {
       const of = members.flatMap(({ policy, version }) => [policy, version]);
       if (sameItems(this.#idle.get(key) ?? [], of)) continue;
       this.#idle.delete(key);
-      if (this.#lookAt(key, members)) this.#idle.set(key, of);
-      else this.#lookIn(AGAIN);
+      if (this.#reconcileOne(key, members)) this.#idle.set(key, of);
+      else this.#reconcileIn(AGAIN);
     }
     this.#removeOthers();
   }
@@ -182,11 +182,11 @@ export class RolloutKeeper {
   }
 
   /** Returns whether the rollout is over, and everything is written. */
-  #lookAt(key: string, members: readonly Member[]): boolean {
+  #reconcileOne(key: string, members: readonly Member[]): boolean {
     if (!members.every((one) => this.#isCurrent(one))) return false;
     const waits = Math.max(...members.map((one) => this.#quietIn(one, members.length > 1)));
     if (waits > 0) {
-      this.#lookIn(waits);
+      this.#reconcileIn(waits);
       return false;
     }
     const last = withLastDecision(key, members);
@@ -214,7 +214,7 @@ export class RolloutKeeper {
       outcomeOf: (node) => outcomeOf(node).outcome,
       now: this.#clock.date().getTime(),
     });
-    if (stage.next !== null) this.#lookIn(stage.next);
+    if (stage.next !== null) this.#reconcileIn(stage.next);
     const shown = shownStatus(stage, settings, nodes, outcomeOf);
     const isWritten = this.#writeStage(members, before, stage, shown);
     return isWritten && (stage.decision.state === 'Completed' || stage.decision.state === 'Undone');
@@ -330,7 +330,7 @@ export class RolloutKeeper {
     const wait = at + BETWEEN_FIGURES - this.#clock.now();
     const isFigures = !isUrgent && isDeepStrictEqual(decision, status.decision);
     if (isFigures && wait > 0 && isDeepStrictEqual(notesOf(version.rollout), notesOf(status))) {
-      this.#lookIn(wait);
+      this.#reconcileIn(wait);
       return true;
     }
     this.#write(one, status, isTold);
@@ -346,13 +346,13 @@ export class RolloutKeeper {
       () => {
         if (this.#written.get(name)?.at === at) this.#written.set(name, { at, over, isDone: true });
         if (isTold && status !== null) this.#options.decided(version, status);
-        this.#lookIn(GATHER);
+        this.#reconcileIn(GATHER);
       },
       (error: unknown) => {
         // The next look is by what the API has then.
         this.#written.delete(name);
         this.#options.failed(name, error);
-        this.#lookIn(GATHER_REPORTS);
+        this.#reconcileIn(GATHER_REPORTS);
       },
     );
   }

@@ -68,8 +68,8 @@ export class ClusterSettings {
   }
 
   /** @param annotations of the Lease; null: it doesn't exist */
-  takeLease(annotations: Readonly<Record<string, string>> | null): void {
-    for (const [, gate] of this.#gates) gate.takeLease(annotations);
+  setAnnotations(annotations: Readonly<Record<string, string>> | null): void {
+    for (const [, gate] of this.#gates) gate.setAnnotations(annotations);
   }
 
   followFrontProxy(following: Following): Reflector {
@@ -90,7 +90,7 @@ export class ClusterSettings {
       namespace: this.#options.namespace,
       name: 'nodewall-config',
       changed: (data) => {
-        for (const [, gate] of this.#gates) gate.takeConfigMap(data);
+        for (const [, gate] of this.#gates) gate.setConfigMap(data);
       },
     });
   }

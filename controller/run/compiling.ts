@@ -93,7 +93,7 @@ export class Compiling {
       nodeCIDRs,
       podCIDRs,
       changed: () => this.useReports(),
-      held: () => metrics.delayed(),
+      delayed: () => metrics.delayed(),
       ...present({ event }),
     });
   }
@@ -131,8 +131,8 @@ export class Compiling {
     return this.#ignored.get(node) ?? NONE_IGNORED;
   }
 
-  takeReport(report: NodeReport): void {
-    this.#reported.take(report);
+  receiveReport(report: NodeReport): void {
+    this.#reported.receive(report);
   }
 
   /** Publishes a state with all reports so far, if there is one. */

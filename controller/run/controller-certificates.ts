@@ -49,7 +49,7 @@ export function certificateSource(
     names: [...names].filter((name) => name !== undefined),
     trust(certificates, key) {
       trusted(certificates);
-      paths.take(key);
+      paths.setKey(key);
       return publishToWebhooks(request, { certificates, paths });
     },
     clock,
@@ -84,14 +84,14 @@ function givenCertificate(
       const isFirst = certificates === '';
       certificates = pem;
       if (isFirst) void bundle.start();
-      else bundle.look();
+      else bundle.checkNow();
     },
     clock,
     events: {
       failed,
       changed(pair) {
-        paths.take(pair.key);
-        webhooks.look();
+        paths.setKey(pair.key);
+        webhooks.checkNow();
         events.changed(pair);
       },
     },
@@ -105,11 +105,11 @@ function givenCertificate(
           { cause },
         );
       });
-      paths.take(pair.key);
+      paths.setKey(pair.key);
       if (hasWebhook) void webhooks.start();
       return pair;
     },
-    look: () => webhooks.look(),
+    checkNow: () => webhooks.checkNow(),
     async close() {
       await source.close();
       await Promise.all([bundle.close(), webhooks.close()]);

@@ -93,8 +93,8 @@ export class ControllerConsole {
   }
 
   /** @param before the same node's report before this one; null: this is the first */
-  take(report: NodeReport, before: NodeReport | null): void {
-    this.#drops.take(report, before);
+  receive(report: NodeReport, before: NodeReport | null): void {
+    this.#drops.receive(report, before);
     this.changed();
   }
 

@@ -13,7 +13,7 @@ export interface ControllerHeartbeatsOptions extends Pick<HeartbeatProcessOption
   /** Called when this replica begins or stops to lead. */
   readonly changed: () => void;
   readonly token: Pick<OwnToken, 'answered'>;
-  readonly taken: (taken: Taken) => void;
+  readonly heartbeatAnswered: (heartbeatAnswered: Taken) => void;
   /** Called when the controller can't go on. */
   readonly failed: (error: CommandError) => void;
 }
@@ -40,7 +40,7 @@ export function controllerHeartbeats(parts: ControllerHeartbeatsOptions): Heartb
     },
     events: {
       answered: (status) => parts.token.answered(status),
-      taken: parts.taken,
+      heartbeatAnswered: parts.heartbeatAnswered,
       ended: ({ message }) =>
         parts.failed(new CommandError(EXIT.refused, `${message}; the controller ends with it`)),
       leading() {

@@ -213,7 +213,7 @@ export class ControllerParts {
         this.heartbeats.setNodes(this.hub.nodes());
         this.#reactions.happen({ type: 'published' });
         this.console.changed();
-        this.guardrails.look();
+        this.guardrails.evaluate();
       },
     });
   }
@@ -266,13 +266,13 @@ export class ControllerParts {
       ...SERVICE,
       self: this.#context.options.podName ?? null,
       changed: () => {
-        this.peers.look();
+        this.peers.refresh();
         this.heartbeats.update();
         this.#reactions.happen({ type: 'replicas' });
       },
       leaseChanged: (lease) => {
-        this.settings.takeLease(lease?.annotations ?? null);
-        if (lease?.holder === '') this.heartbeats.look();
+        this.settings.setAnnotations(lease?.annotations ?? null);
+        if (lease?.holder === '') this.heartbeats.tryNow();
       },
     });
   }
@@ -322,7 +322,7 @@ export class ControllerParts {
         else this.watches.freshness.end();
         this.#reactions.happen({ type: 'changed' });
       },
-      taken: (taken) => this.statuses.egress.taken(taken),
+      heartbeatAnswered: (taken) => this.statuses.egress.heartbeatAnswered(taken),
       failed: (error) => this.#reactions.happen({ type: 'failed', error }),
     });
   }

@@ -178,16 +178,16 @@ export class Controller {
   }
 
   #do(effect: Effect): void {
-    if (effect === 'look') this.#look();
+    if (effect === 'look') this.#reconcile();
     else if (effect === 'wake') this.#parts.worlds.happened();
-    else if (effect === 'register') this.#parts.registration.look();
+    else if (effect === 'register') this.#parts.registration.reconcile();
     else if (effect === 'useTls') this.#useTls();
     else if (effect === 'restart') this.#restart.resolve('again');
     else this.#fatal.reject(effect.giveUp);
   }
 
   /** Starts or stops serving and leading as required; one check after the other. */
-  #look(): void {
+  #reconcile(): void {
     this.#turns = this.#turns
       .then(() => this.#takeTurns())
       .catch((cause: unknown) => {

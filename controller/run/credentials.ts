@@ -54,7 +54,7 @@ export class Credentials {
         this.#caBundle = Buffer.from(pem).toString('base64');
         trusted();
       },
-      changed: (next) => this.#take(next),
+      changed: (next) => this.#set(next),
       failed: (error) => {
         this.#lacks = isKubeError(error) ? error.rule : null;
         const fields = { stage: 'publish', error: error.message };
@@ -99,14 +99,14 @@ export class Credentials {
    * CA is not the controllers' own, and it serves no webhook.
    */
   follow(following: Following): Reflector[] {
-    return this.#followsWebhooks ? followWebhooks(following, this.paths, () => this.#source.look()) : [];
+    return this.#followsWebhooks ? followWebhooks(following, this.paths, () => this.#source.checkNow()) : [];
   }
 
   close(): Promise<void> {
     return this.#source.close();
   }
 
-  #take(next: CertificateAndKey): void {
+  #set(next: CertificateAndKey): void {
     this.#certificate = next;
     this.#changed();
     this.#log.info('serving with a new certificate', { stage: 'publish' });

@@ -31,7 +31,7 @@ export class DampedNodes {
       changed.set(name, null);
     }
     for (const node of added) changed.set(node.name, this.#damper.set(node.name, node));
-    for (const [name, node] of this.#damper.take()) changed.set(name, node);
+    for (const [name, node] of this.#damper.due()) changed.set(name, node);
     let isSame = true;
     for (const [name, node] of changed) {
       if (this.#byName.get(name) === (node ?? undefined)) continue;

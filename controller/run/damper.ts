@@ -11,7 +11,7 @@ export interface DamperOptions<T> {
   /** Called when held values are due; `take` returns them. */
   readonly due: () => void;
   /** Called when a name begins to change too often. */
-  readonly held: (name: string) => void;
+  readonly delayed: (name: string) => void;
 }
 
 /** One name may change so often at once, and then so many times a second. */
@@ -52,8 +52,8 @@ export class Damper<T> {
     }
     const isHeld = this.#held.has(name);
     const now = this.#next(name, wanted);
-    if (!isHeld && this.#held.has(name)) this.#options.held(name);
-    this.#lookAgainFor(name);
+    if (!isHeld && this.#held.has(name)) this.#options.delayed(name);
+    this.#scheduleFor(name);
     return now ?? published ?? null;
   }
 
@@ -64,31 +64,31 @@ export class Damper<T> {
   }
 
   /** The values that are due now. */
-  take(): (readonly [name: string, value: T])[] {
+  due(): (readonly [name: string, value: T])[] {
     const due = [...this.#held].flatMap(([name, wanted]) => {
       const now = this.#next(name, wanted);
       return now === null ? [] : [[name, now] as const];
     });
-    this.#lookAt(Number.POSITIVE_INFINITY);
-    for (const name of this.#held.keys()) this.#lookAgainFor(name);
+    this.#scheduleAt(Number.POSITIVE_INFINITY);
+    for (const name of this.#held.keys()) this.#scheduleFor(name);
     return due;
   }
 
   close(): void {
-    this.#lookAt(Number.POSITIVE_INFINITY);
+    this.#scheduleAt(Number.POSITIVE_INFINITY);
     this.#held.clear();
   }
 
   /** The value to publish now; null: that of before. Holds what is not published. */
   #next(name: string, wanted: T): T | null {
-    if (this.#changes.take(name)) {
+    if (this.#changes.allows(name)) {
       this.#held.delete(name);
       this.#published.set(name, wanted);
       return wanted;
     }
     this.#held.set(name, wanted);
     const remains = this.#remains(name, wanted);
-    if (remains === null || !this.#removals.take(name)) return null;
+    if (remains === null || !this.#removals.allows(name)) return null;
     this.#published.set(name, remains);
     return remains;
   }
@@ -102,16 +102,16 @@ export class Damper<T> {
   }
 
   /** The cost is that of one name: thousands may be held, and change, at the same time. */
-  #lookAgainFor(name: string): void {
+  #scheduleFor(name: string): void {
     const wanted = this.#held.get(name);
     if (wanted === undefined) return;
     const wait = this.#changes.wait(name);
     const isRemoval = this.#remains(name, wanted) !== null;
     const at = this.#options.clock.now() + (isRemoval ? Math.min(wait, this.#removals.wait(name)) : wait);
-    if (at < this.#due) this.#lookAt(at);
+    if (at < this.#due) this.#scheduleAt(at);
   }
 
-  #lookAt(time: number): void {
+  #scheduleAt(time: number): void {
     this.#cancel();
     this.#cancel = () => {};
     this.#due = time;

@@ -53,7 +53,7 @@ describe('watching the Guardrails', () => {
   /** The calls since the last time, after a second. */
   async function callsAfter(next: ClusterObjects | null): Promise<string[]> {
     objects = next;
-    watch.look();
+    watch.evaluate();
     await nextTurn();
     clock.pass(1_000);
     await nextTurn();

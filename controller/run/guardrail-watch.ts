@@ -50,7 +50,7 @@ export class GuardrailWatch {
   }
 
   /** Called after each change of the objects. */
-  look(): void {
+  evaluate(): void {
     this.#sayWaiting();
     if (this.#isRunning || this.#isClosed || this.#cancel !== null) return;
     const { objects } = this.#options.compiling;
@@ -72,7 +72,7 @@ export class GuardrailWatch {
     const { impact, clock } = this.#options;
     this.#keepsReady?.();
     this.#keepsReady = this.#isClosed ? null : clock.after(KEEP_READY, () => this.#rest());
-    this.look();
+    this.evaluate();
     const { compiling, config } = this.#options;
     const { objects, snapshot } = compiling;
     const groups = Object.keys(config.interfaceGroups);
@@ -125,7 +125,7 @@ export class GuardrailWatch {
     if (this.#isClosed) return;
     this.#cancel = clock.after(wait, () => {
       this.#cancel = null;
-      this.look();
+      this.evaluate();
     });
   }
 }

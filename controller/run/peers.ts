@@ -106,7 +106,7 @@ export class Peers {
   }
 
   /** Must be called when the addresses may have changed. */
-  look(): void {
+  refresh(): void {
     if (this.#closing.signal.aborted) return;
     const now = this.#peers() ?? [];
     const isNew = now.some((peer) => !this.#known.includes(peer));

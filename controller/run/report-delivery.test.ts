@@ -18,16 +18,16 @@ describe('ReportDelivery', () => {
     const delivery = new ReportDelivery({
       now: () => 10_000,
       hasEgress,
-      compiling: { takeReport: note('compiling'), useReports },
+      compiling: { receiveReport: note('compiling'), useReports },
       statuses: {
         keeper: { report: note('status') },
         rollouts: { reported: () => {} },
         egress: { report: note('egress') },
-        nodeEvents: { take: note('event') },
+        nodeEvents: { receive: note('event') },
       } as unknown as ConstructorParameters<typeof ReportDelivery>[0]['statuses'],
       metrics: { reported: () => calls.push('counted') },
-      nodeMetrics: { take: note('metrics') },
-      console: () => ({ take: note('console') }),
+      nodeMetrics: { receive: note('metrics') },
+      console: () => ({ receive: note('console') }),
       peers: () => ({ learn: () => learned.promise, pass: note('passed') }),
     });
     return { delivery, learned, used, calls };
@@ -44,7 +44,7 @@ describe('ReportDelivery', () => {
 
   it('takes of those that another controller had only what is newer', () => {
     const { delivery, calls } = make(true);
-    assert.equal(delivery.reports.take({ report: REPORT, age: 1_000 }), true);
+    assert.equal(delivery.reports.receive({ report: REPORT, age: 1_000 }), true);
     calls.splice(0);
     const reports = [
       { report: REPORT, age: 2_000 },

@@ -10,12 +10,12 @@ import type { PolicyStatuses } from './policy-statuses.ts';
 export interface ReportDeliveryOptions {
   /** Returns monotonic milliseconds. */
   readonly now: () => number;
-  readonly compiling: Pick<Compiling, 'takeReport' | 'useReports'>;
+  readonly compiling: Pick<Compiling, 'receiveReport' | 'useReports'>;
   readonly statuses: Pick<PolicyStatuses, 'keeper' | 'rollouts' | 'egress' | 'nodeEvents'>;
   readonly hasEgress: boolean;
   readonly metrics: Pick<ControllerMetrics, 'reported'>;
-  readonly nodeMetrics: Pick<NodeMetrics, 'take'>;
-  readonly console: () => Pick<ControllerConsole, 'take'>;
+  readonly nodeMetrics: Pick<NodeMetrics, 'receive'>;
+  readonly console: () => Pick<ControllerConsole, 'receive'>;
   readonly peers: () => Pick<Peers, 'learn' | 'pass'>;
 }
 
@@ -30,9 +30,9 @@ export class ReportDelivery {
     this.#options = options;
     const { now, nodeMetrics, statuses } = options;
     this.reports = new NodeReports(now, (report, before) => {
-      nodeMetrics.take(report, before);
-      statuses.nodeEvents.take(report, before);
-      options.console().take(report, before);
+      nodeMetrics.receive(report, before);
+      statuses.nodeEvents.receive(report, before);
+      options.console().receive(report, before);
     });
   }
 
@@ -55,7 +55,7 @@ export class ReportDelivery {
 
   /** Takes those that another controller had, at the start; of each node the newest counts. */
   learned(reports: readonly AgedReport[]): void {
-    for (const one of reports) if (this.reports.take(one)) this.#deliver(one.report);
+    for (const one of reports) if (this.reports.receive(one)) this.#deliver(one.report);
   }
 
   /** Takes one that just came, and is in `reports` already. */
@@ -72,6 +72,6 @@ export class ReportDelivery {
     statuses.keeper.report(report);
     statuses.rollouts.reported();
     if (hasEgress) statuses.egress.report(report);
-    compiling.takeReport(report);
+    compiling.receiveReport(report);
   }
 }

@@ -30,7 +30,7 @@ const made = (
   changed: () => Promise<void>,
   event: (node: string, event: NodeEvent) => void = () => {},
 ): ReportedAddresses =>
-  new ReportedAddresses({ log, clock: systemClock, nodeCIDRs: [], changed, held: () => {}, event });
+  new ReportedAddresses({ log, clock: systemClock, nodeCIDRs: [], changed, delayed: () => {}, event });
 
 describe('ReportedAddresses', () => {
   it('calls back once for many reports, and not if nothing is new', async () => {
@@ -41,15 +41,15 @@ describe('ReportedAddresses', () => {
       changed.resolve();
     });
     reported.on(objects);
-    reported.take(report('a', '192.0.2.1'));
-    reported.take(report('b', '192.0.2.2'));
+    reported.receive(report('a', '192.0.2.1'));
+    reported.receive(report('b', '192.0.2.2'));
     await changed.promise;
     assert.equal(changes, 1);
     const [a, b] = reported.on(objects).nodes;
     assert.deepEqual([a?.reportedAddresses, b?.reportedAddresses], [['192.0.2.1'], ['192.0.2.2']]);
     changed = Promise.withResolvers();
-    reported.take(report('a', '192.0.2.1'));
-    reported.take(report('b', '192.0.2.3'));
+    reported.receive(report('a', '192.0.2.1'));
+    reported.receive(report('b', '192.0.2.3'));
     await changed.promise;
     assert.equal(changes, 2);
     await reported.close();
@@ -67,12 +67,12 @@ describe('ReportedAddresses', () => {
     );
     reported.on(objects);
     const keysOf = (of = objects) => reported.on(of).nodes.map(({ tunnelKey }) => tunnelKey);
-    reported.take({ ...report('a'), egress: { key: 'one' } });
+    reported.receive({ ...report('a'), egress: { key: 'one' } });
     await changed.promise;
     assert.deepEqual(keysOf(), ['one', undefined]);
-    reported.take({ ...report('b'), egress: { key: 'one' } });
-    reported.take({ ...report('b'), egress: { key: 'one' } });
-    reported.take({ ...report('c'), egress: { key: 'three' } });
+    reported.receive({ ...report('b'), egress: { key: 'one' } });
+    reported.receive({ ...report('b'), egress: { key: 'one' } });
+    reported.receive({ ...report('c'), egress: { key: 'three' } });
     assert.deepEqual(keysOf(), ['one', undefined]);
     assert.deepEqual(lines, [
       ['the agent reports the WireGuard key of another Node; it does not count', 'b'],
@@ -82,8 +82,8 @@ describe('ReportedAddresses', () => {
     assert.deepEqual(events, [['b', { type: 'Warning', reason: 'NodewallKeyRefused', note }]]);
     // A report that says nothing of it takes no key away.
     changed = Promise.withResolvers();
-    reported.take(report('a'));
-    reported.take({ ...report('b'), egress: { key: 'two' } });
+    reported.receive(report('a'));
+    reported.receive({ ...report('b'), egress: { key: 'two' } });
     await changed.promise;
     assert.deepEqual(keysOf(), ['one', 'two']);
     // A Node that is made anew has none, and another one may have it.
@@ -98,7 +98,7 @@ describe('ReportedAddresses', () => {
     const reported = made(log, async () => {});
     reported.on(objects);
     const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
-    for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));
+    for (const node of ['a', 'a', 'b']) reported.receive(report(node, ...many));
     assert.deepEqual(lines, [
       { node: 'a', ignored: 6 },
       { node: 'b', ignored: 6 },
@@ -109,12 +109,12 @@ describe('ReportedAddresses', () => {
   it('forgets what waits of a deleted Node: another machine may get its name', async () => {
     const clock = fakeClock();
     const log = { warn() {} } as unknown as Log;
-    const reported = new ReportedAddresses({ log, clock, nodeCIDRs: [], async changed() {}, held() {} });
+    const reported = new ReportedAddresses({ log, clock, nodeCIDRs: [], async changed() {}, delayed() {} });
     const addressesOf = (nodes = objects.nodes) =>
       reported.on({ ...objects, nodes }).nodes.map(({ reportedAddresses = [] }) => reportedAddresses);
     addressesOf();
     const many = Array.from({ length: 12 }, (_, i) => `192.0.2.${i + 1}`);
-    for (const i of many.keys()) reported.take(report('a', ...many.slice(0, i + 1)));
+    for (const i of many.keys()) reported.receive(report('a', ...many.slice(0, i + 1)));
     assert.deepEqual(addressesOf()[0]?.length, 10, 'the rest waits');
     const [a, b] = objects.nodes;
     assert.ok(a !== undefined && b !== undefined);

@@ -27,7 +27,7 @@ export interface NodeAddressesOptions {
    */
   readonly changed: () => Promise<void>;
   /** Called when changes of a Node begin to be held. */
-  readonly held: () => void;
+  readonly delayed: () => void;
   /** Writes an Event on a Node; absent: nobody does. */
   readonly event?: (node: string, event: NodeEvent) => void;
 }
@@ -53,7 +53,7 @@ export class ReportedAddresses {
   /** The Nodes as damped last. */
   #last: readonly Node[] = NO_OBJECTS.nodes;
 
-  constructor({ log, clock, nodeCIDRs, podCIDRs, changed, held, event = () => {} }: NodeAddressesOptions) {
+  constructor({ log, clock, nodeCIDRs, podCIDRs, changed, delayed, event = () => {} }: NodeAddressesOptions) {
     this.#log = log;
     this.#addresses = new HostAddresses(nodeCIDRs);
     this.#accepted = new AcceptedAddresses({ nodeCIDRs, podCIDRs });
@@ -62,8 +62,8 @@ export class ReportedAddresses {
     const damping = {
       clock,
       due: () => this.#changed.trigger(),
-      held: (node: string) => {
-        held();
+      delayed: (node: string) => {
+        delayed();
         this.#warn(node, 'a Node changes its labels or addresses all the time; some changes wait', {});
       },
     };
@@ -72,9 +72,9 @@ export class ReportedAddresses {
     this.#reportedKeys = new Damper({ ...damping, withoutRemoved: (published) => published });
   }
 
-  take({ node, hostAddresses, egress }: NodeReport): void {
+  receive({ node, hostAddresses, egress }: NodeReport): void {
     if (!this.#addresses.has(node)) return;
-    if (egress?.key !== undefined) this.#takeKey(node, this.#reportedKeys.set(node, egress.key));
+    if (egress?.key !== undefined) this.#receiveKey(node, this.#reportedKeys.set(node, egress.key));
     const { usable, beyond, outside } = this.#addresses.usable(hostAddresses);
     const ignored = { ignored: beyond };
     if (beyond > 0)
@@ -97,8 +97,8 @@ export class ReportedAddresses {
   /** The objects, with the reported addresses that count. */
   on(objects: ClusterObjects): ClusterObjects {
     const nodes = this.#nodes.advance(objects.nodes);
-    for (const [node, addresses] of this.#reports.take()) this.#addresses.report(node, addresses);
-    for (const [node, key] of this.#reportedKeys.take()) this.#takeKey(node, key);
+    for (const [node, addresses] of this.#reports.due()) this.#addresses.report(node, addresses);
+    for (const [node, key] of this.#reportedKeys.due()) this.#receiveKey(node, key);
     const accepted = this.#accepted.advance(nodes === objects.nodes ? objects : { ...objects, nodes });
     for (const { name, claimedAddresses } of accepted.nodes)
       if (claimedAddresses !== undefined) this.#refused(name, claimedAddresses);
@@ -109,7 +109,7 @@ export class ReportedAddresses {
     return this.#keys.on(advanced);
   }
 
-  #takeKey(node: string, key: string | null): void {
+  #receiveKey(node: string, key: string | null): void {
     const outcome = this.#keys.report(node, key);
     if (outcome === 'new') this.#changed.trigger();
     if (outcome !== 'taken' || key === null) return;

@@ -60,15 +60,15 @@ export class AntreaController {
     this.#beats = null;
     this.#changed = Number.NEGATIVE_INFINITY;
     this.#led = leads ? new AbortController() : null;
-    if (this.#led !== null) void this.#look(this.#led.signal);
+    if (this.#led !== null) void this.#poll(this.#led.signal);
   }
 
-  async #look(ended: AbortSignal): Promise<void> {
+  async #poll(ended: AbortSignal): Promise<void> {
     const isAbsent = this.#options.isNeeded() && (await this.#findAbsent());
     if (ended.aborted) return;
     this.#set(isAbsent);
     this.#options.clock.after(LOOK, () => {
-      if (!ended.aborted) void this.#look(ended);
+      if (!ended.aborted) void this.#poll(ended);
     });
   }
 

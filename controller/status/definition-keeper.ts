@@ -89,7 +89,7 @@ export class DefinitionKeeper {
   publish({ definitions }: Pick<Snapshot, 'definitions'>): void {
     if (definitions === this.#definitions) return;
     this.#definitions = definitions;
-    this.#look();
+    this.#reconcile();
   }
 
   /** If false, drops pending writes. */
@@ -98,7 +98,7 @@ export class DefinitionKeeper {
     this.#leads = leads;
     this.#submitted.clear();
     if (!leads) return this.#options.writer.clear();
-    this.#look();
+    this.#reconcile();
   }
 
   /**
@@ -179,7 +179,7 @@ export class DefinitionKeeper {
     return failure;
   }
 
-  #look(): void {
+  #reconcile(): void {
     if (!this.#leads || this.#definitions === undefined) return;
     const { users, live } = this.#definitions;
     const before = this.#submitted;

@@ -128,19 +128,19 @@ export class StatusKeeper {
       this.#list = snapshot.objects.policies;
       this.#inForce = new Map(this.#list.map((policy) => [keyOf(policy), policy]));
     }
-    if (isOther) this.#lookAtAll();
-    else this.#look();
+    if (isOther) this.#scheduleAll();
+    else this.#schedule();
   }
 
   report(report: NodeReport): void {
-    if (this.#flapping.isDue(report)) this.#take(report);
+    if (this.#flapping.isDue(report)) this.#receive(report);
     else this.#realized.heard(report.node);
   }
 
-  #take(report: NodeReport): void {
+  #receive(report: NodeReport): void {
     const trouble = this.#realized.report(report);
     if (trouble !== null && this.#leadsSince !== null) this.#events.troubled(report.node, trouble);
-    this.#look();
+    this.#schedule();
   }
 
   version(before: PolicyVersion<WrittenStatus> | null, now: PolicyVersion<WrittenStatus> | null): void {
@@ -170,13 +170,13 @@ export class StatusKeeper {
       this.#confirm(key, known);
     }
     this.#changed.set(key, null);
-    this.#look();
+    this.#schedule();
   }
 
   gate(now: GateValue): void {
     if (now === this.#enabled) return;
     this.#enabled = now;
-    this.#lookAtAll();
+    this.#scheduleAll();
   }
 
   /** The result of a node for the versions that it must have now: by policy, the generation. */
@@ -214,8 +214,8 @@ export class StatusKeeper {
   /**
    * The policies, as `API_GROUP/NAME`, for which `versions` may have changed since the last call.
    */
-  takeTouched(): ReadonlySet<string> {
-    return this.#realized.takeTouched();
+  consumeTouched(): ReadonlySet<string> {
+    return this.#realized.consumeTouched();
   }
 
   /** Whether there are policies of crd.antrea.io. */
@@ -228,7 +228,7 @@ export class StatusKeeper {
     this.#isAntreaAbsent = isAbsent;
     if (!isAbsent) return void this.#antreaWriter.clear();
     for (const known of this.#policies.values()) if (known.version.apiGroup !== GROUP) known.status = null;
-    this.#lookAtAll();
+    this.#scheduleAll();
   }
 
   /** If false, drops pending writes. */
@@ -243,32 +243,32 @@ export class StatusKeeper {
       // The previous leader may have written other statuses.
       for (const known of this.#policies.values()) known.status = null;
       this.#unconfirmed.clear();
-      this.#lookAtAll();
+      this.#scheduleAll();
       return;
     }
     await Promise.all([this.#writer.clear(), this.#antreaWriter.clear(), this.#events.clear()]);
   }
 
-  #look(): void {
+  #schedule(): void {
     if (this.#leadsSince === null || this.#list === null) return;
     this.#cancel ??= this.#clock.after(GATHER, () => {
       this.#cancel = null;
-      this.#lookNow();
+      this.#reconcile();
     });
   }
 
   #listen(): void {
     this.#cancelListening = this.#clock.after(LISTEN, () => {
-      for (const report of this.#flapping.take()) this.#take(report);
-      this.#realized.lookForSilent();
-      this.#lookAtUnconfirmed();
-      this.#look();
+      for (const report of this.#flapping.due()) this.#receive(report);
+      this.#realized.findSilent();
+      this.#checkUnconfirmed();
+      this.#schedule();
       this.#listen();
     });
   }
 
   /** A written status may be overwritten: by hand, or by a delayed write of an earlier leader. */
-  #lookAtUnconfirmed(): void {
+  #checkUnconfirmed(): void {
     for (const key of this.#unconfirmed) {
       const known = this.#policies.get(key);
       if (known === undefined || this.#clock.now() < known.told + LISTEN) continue;
@@ -284,13 +284,13 @@ export class StatusKeeper {
     else this.#unconfirmed.add(key);
   }
 
-  #lookAtAll(): void {
+  #scheduleAll(): void {
     for (const key of this.#policies.keys()) this.#changed.set(key, null);
-    this.#look();
+    this.#schedule();
   }
 
-  #lookNow(): void {
-    for (const [key, cause] of this.#realized.takeChanged()) {
+  #reconcile(): void {
+    for (const [key, cause] of this.#realized.consumeChanged()) {
       this.#changed.set(key, this.#changed.has(key) ? null : cause);
     }
     const heldBack: string[] = [];
@@ -303,7 +303,7 @@ export class StatusKeeper {
     for (const key of heldBack) this.#changed.set(key, null);
     this.#cancel ??= this.#clock.after(AGAIN, () => {
       this.#cancel = null;
-      this.#lookNow();
+      this.#reconcile();
     });
   }
 
@@ -383,7 +383,7 @@ export class StatusKeeper {
     known.failingOf = version.generation;
     if (this.#enabled === false) return;
     const announced = new Set(
-      [...new Set(fresh.map(({ node }) => node))].filter((node) => this.#eventLimit.take(node)),
+      [...new Set(fresh.map(({ node }) => node))].filter((node) => this.#eventLimit.allows(node)),
     );
     const said = fresh.filter(({ node }) => announced.has(node));
     if (said.length > 0) this.#events.failing(version, said);

@@ -61,13 +61,13 @@ describe('events between two reports of a node', () => {
       isLeader: () => leads,
       now: () => now,
     });
-    events.take(report({ drifts: 3 }), report({}));
+    events.receive(report({ drifts: 3 }), report({}));
     assert.deepEqual(written, []);
     leads = true;
-    for (let i = 0; i < 100; i++) events.take(report({ drifts: 3 }), report({}));
+    for (let i = 0; i < 100; i++) events.receive(report({ drifts: 3 }), report({}));
     assert.deepEqual(written, Array(6).fill('n1 NodewallDriftRepaired'));
     now = 60_000;
-    for (let i = 0; i < 100; i++) events.take(report({ drifts: 3 }), report({}));
+    for (let i = 0; i < 100; i++) events.receive(report({ drifts: 3 }), report({}));
     assert.equal(written.length, 7);
   });
 });

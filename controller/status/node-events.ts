@@ -34,11 +34,11 @@ export class NodeEvents {
   /** Something other than a report says so. */
   happened(node: string, event: NodeEvent): void {
     const { events, isLeader } = this.#options;
-    if (isLeader() && this.#limiter.take(node)) events.happened(node, event);
+    if (isLeader() && this.#limiter.allows(node)) events.happened(node, event);
   }
 
   /** @param before the same node's report before this one; null: this is the first */
-  take(report: NodeReport, before: NodeReport | null): void {
+  receive(report: NodeReport, before: NodeReport | null): void {
     for (const event of eventsBetween(report, before)) this.happened(report.node, event);
   }
 }

@@ -90,9 +90,9 @@ describe('realization', () => {
     assert.match(failing[0]?.reason ?? '', /needs a newer agent: .* ignores established: Recheck/);
     const ofRollout = now.outcome('b', new Map([[KEY, 1]]));
     assert.deepEqual(ofRollout, { outcome: 'failed', reason: failing[0]?.reason });
-    now.takeChanged();
+    now.consumeChanged();
     newer('b');
-    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([...now.consumeChanged().keys()], [KEY]);
     assert.deepEqual(counts(), [2, 2]);
     now.report(report('b', 'e.1'));
     assert.deepEqual(counts(), [1, 2], 'a downgrade');
@@ -104,23 +104,23 @@ describe('realization', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a', 'b', 'c']))]), 'e.1');
     say('e.1', 'a', 'b');
     time = SILENCE - 1;
-    now.lookForSilent();
+    now.findSilent();
     assert.deepEqual(counts(), [2, 3]);
     say('e.1', 'b');
     time = SILENCE;
-    now.takeChanged();
-    now.lookForSilent();
-    assert.ok(now.takeChanged().has(KEY));
+    now.consumeChanged();
+    now.findSilent();
+    assert.ok(now.consumeChanged().has(KEY));
     assert.deepEqual(counts(), [1, 3]);
     const silent = now
       .progress(KEY, VERSION, 1)
       .failing.map(({ node, reason }) => `${node} ${reason.split(/;| for /)[0]}`);
     assert.deepEqual(silent, ['a the agent has not reported', 'c the agent has not reported']);
     assert.match(now.progress(KEY, VERSION, 1).failing[0]?.reason ?? '', /for 3 minutes/);
-    now.lookForSilent();
-    assert.ok(!now.takeChanged().has('other'));
+    now.findSilent();
+    assert.ok(!now.consumeChanged().has('other'));
     say('e.1', 'a', 'c');
-    assert.ok(now.takeChanged().has(KEY));
+    assert.ok(now.consumeChanged().has(KEY));
     assert.deepEqual(counts(), [3, 3]);
   });
 
@@ -202,15 +202,15 @@ describe('realization', () => {
     assert.deepEqual(counts(), [1, 2]);
     const inForceUnconfirmed = () => now.progress(KEY, VERSION, 2).tried;
     assert.equal(inForceUnconfirmed(), 1);
-    now.takeChanged();
+    now.consumeChanged();
     now.report({ ...report('a', 'e.1'), tried: [{ ...tried[0], isWaiting: true }] });
-    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([...now.consumeChanged().keys()], [KEY]);
     assert.deepEqual([counts(), inForceUnconfirmed()], [[1, 2], 0]);
     const outcome = () => now.outcome('a', new Map([[KEY, 2]])).outcome;
     assert.equal(outcome(), 'pending', 'a rollout waits for it');
-    now.takeChanged();
+    now.consumeChanged();
     now.report(report('a', 'e.1'));
-    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([...now.consumeChanged().keys()], [KEY]);
     assert.deepEqual([counts(), outcome()], [[2, 2], 'confirmed']);
     now.report(report('a', 'e.1', [{ generation: 2, rolledBack: true }]));
     const { current, failing } = now.progress(KEY, VERSION, 2);
@@ -226,26 +226,26 @@ describe('realization', () => {
     const { current, failing, trying } = now.progress(KEY, VERSION, 2);
     assert.deepEqual([current, failing, trying], [1, [], [{ node: 'b', reason: 'probe dns failed' }]]);
     assert.equal(now.outcome('b', new Map([[KEY, 2]])).outcome, 'pending');
-    now.takeChanged();
+    now.consumeChanged();
     now.report({ ...report('b', 'e.1'), tried: why('probe api-server failed') });
-    assert.deepEqual([...now.takeChanged().keys()], [KEY], 'another reason is news');
+    assert.deepEqual([...now.consumeChanged().keys()], [KEY], 'another reason is news');
     now.report({ ...report('b', 'e.1'), tried: [tried] });
     assert.deepEqual(now.progress(KEY, VERSION, 2).trying, []);
   });
 
   it('ignores policies that do not exist', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a']))]), 'e.1');
-    now.takeChanged();
+    now.consumeChanged();
     now.report(report('a', 'e.1', [{}, { policy: 'invented' }]));
-    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([...now.consumeChanged().keys()], [KEY]);
     now.report(report('a', 'e.1'));
-    assert.deepEqual([...now.takeChanged().keys()], [KEY]);
+    assert.deepEqual([...now.consumeChanged().keys()], [KEY]);
     assert.deepEqual(now.progress(KEY, VERSION, 1).failing, []);
   });
 
   it('returns the policies that may have changed, and no others', () => {
     now.publish(compiled([policy([rule(1)], new Set(['a', 'b']))]), 'e.1');
-    const taken = (): string[] => [...now.takeChanged().keys()];
+    const taken = (): string[] => [...now.consumeChanged().keys()];
     assert.deepEqual([taken(), taken()], [[KEY], []]);
     say('e.1', 'a');
     assert.deepEqual(taken(), [KEY]);
@@ -288,12 +288,12 @@ describe('realization', () => {
     );
     say(at(39, VERSION), 'd');
     assert.deepEqual(counts(), [2, 4]);
-    now.takeChanged();
+    now.consumeChanged();
     say(at(40, VERSION), 'd', 'a');
-    assert.ok(now.takeChanged().has(KEY));
+    assert.ok(now.consumeChanged().has(KEY));
     assert.deepEqual(counts(), [3, 4]);
     say(at(40, VERSION - 1), 'a');
-    assert.ok(now.takeChanged().has(KEY));
+    assert.ok(now.consumeChanged().has(KEY));
     assert.deepEqual(counts(), [2, 4]);
   });
 

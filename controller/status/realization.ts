@@ -89,7 +89,7 @@ export class Realization {
    */
   report(report: NodeReport): string | null {
     const node = this.#nodeOf(report.node);
-    const change = node.take(report, this.#now(), (policy) => this.#versions.has(policy));
+    const change = node.receive(report, this.#now(), (policy) => this.#versions.has(policy));
     if (change.isOfAll) this.#changeAllOn(node);
     this.#findCrossed(node, change.before);
     for (const policy of change.failedBefore) this.#noLongerFailing(policy, node);
@@ -109,7 +109,7 @@ export class Realization {
    * Finds the nodes without a report for `SILENCE`, including those that never reported. Must be
    * called periodically.
    */
-  lookForSilent(): void {
+  findSilent(): void {
     const now = this.#now();
     for (const node of this.#nodes.values()) if (node.fallsSilent(now)) this.#changeAllOn(node);
   }
@@ -165,14 +165,14 @@ export class Realization {
    * The policies for which `progress` may have changed since the last call, each with the only node
    * whose report is the reason; null: several nodes, or something else.
    */
-  takeChanged(): ReadonlyMap<string, string | null> {
+  consumeChanged(): ReadonlyMap<string, string | null> {
     const taken = this.#changed;
     this.#changed = new Map();
     return taken;
   }
 
   /** The policies for which `versions` may have changed since the last call. */
-  takeTouched(): ReadonlySet<string> {
+  consumeTouched(): ReadonlySet<string> {
     const taken = this.#touched;
     this.#touched = new Set();
     return taken;

@@ -44,12 +44,12 @@ describe('ReportDamper', () => {
     const number = exhaust();
     assert.equal(number, 11, 'the first report is no change');
     assert.equal(damper.isDue(report(number + 1, number % 2 === 1)), false);
-    assert.deepEqual(damper.take(), []);
+    assert.deepEqual(damper.due(), []);
     time += 10_000;
-    assert.deepEqual(damper.take(), [report(number + 1, number % 2 === 1)]);
-    assert.deepEqual(damper.take(), []);
+    assert.deepEqual(damper.due(), [report(number + 1, number % 2 === 1)]);
+    assert.deepEqual(damper.due(), []);
     time += 100_000;
-    assert.deepEqual(damper.take(), [], 'each is used once');
+    assert.deepEqual(damper.due(), [], 'each is used once');
   });
 
   it('counts neither later revisions nor other nodes', () => {
@@ -57,7 +57,7 @@ describe('ReportDamper', () => {
     const last = number - 1;
     const isFailing = last % 2 === 1;
     for (let i = 0; i < 50; i++) assert.ok(damper.isDue(report(number + i, isFailing)));
-    assert.deepEqual(damper.take(), [], 'a later report replaces the one that was held');
+    assert.deepEqual(damper.due(), [], 'a later report replaces the one that was held');
     assert.ok(!damper.isDue(report(0, isFailing)), 'an earlier revision');
     assert.ok(damper.isDue(report(0, true, 'b')));
     assert.ok(damper.isDue(report(0, false, 'b')));
@@ -67,6 +67,6 @@ describe('ReportDamper', () => {
     exhaust();
     damper.forgetOthers(new Map([['b', null]]));
     time += 10_000;
-    assert.deepEqual(damper.take(), []);
+    assert.deepEqual(damper.due(), []);
   });
 });

@@ -27,7 +27,7 @@ export class ReportDamper {
   isDue(report: NodeReport): boolean {
     const { node } = report;
     const before = this.#used.get(node);
-    const isDue = before === undefined || isProgress(before, report) || this.#limiter.take(node);
+    const isDue = before === undefined || isProgress(before, report) || this.#limiter.allows(node);
     if (isDue) {
       this.#used.set(node, report);
       this.#held.delete(node);
@@ -36,7 +36,7 @@ export class ReportDamper {
   }
 
   /** The held reports that are due now. */
-  take(): NodeReport[] {
+  due(): NodeReport[] {
     return [...this.#held.values()].filter((report) => this.isDue(report));
   }
 

@@ -28,7 +28,7 @@ describe('a reported node', () => {
     node = new ReportedNode('a', 1_000);
   });
   const take = (more: Partial<NodeReport> = {}, now = 1_000): ReportChange =>
-    node.take(report(more), now, (policy) => !policy.includes('invented'));
+    node.receive(report(more), now, (policy) => !policy.includes('invented'));
 
   it('is silent for rollouts sooner, as long as it never reported', () => {
     assert.equal(node.isSilent(75_999), false);

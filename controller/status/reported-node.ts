@@ -79,7 +79,7 @@ export class ReportedNode {
    * @param exists whether there is such a policy: names of others are ignored, because a node could
    *   fill the memory with them
    */
-  take(report: NodeReport, now: number, exists: (policy: string) => boolean): ReportChange {
+  receive(report: NodeReport, now: number, exists: (policy: string) => boolean): ReportChange {
     const last = this.#trouble;
     const trouble = troubleOf(report);
     const lacks = AGENT_FEATURES.filter((one) => report.features?.includes(one) !== true);

@@ -19,7 +19,7 @@ describe('StatusQueue', () => {
     queue.put(name, { uid: name, status: STATUS, cause, at });
   const takeAll = (now = 0): string[] => {
     const names: string[] = [];
-    for (let next = queue.take(now); next !== null; next = queue.take(now)) names.push(next[0]);
+    for (let next = queue.next(now); next !== null; next = queue.next(now)) names.push(next[0]);
     return names;
   };
 
@@ -47,14 +47,14 @@ describe('StatusQueue', () => {
     put('q', 'b');
     assert.equal(queue.size, 5);
     // As one that both nodes caused, it does not wait for either.
-    assert.equal(queue.take(0)?.[0], 'q');
+    assert.equal(queue.next(0)?.[0], 'q');
   });
 
   it('takes what is due only, and knows when the next one is', () => {
     put('late', 'a', 20);
     put('soon', 'a', 10);
     put('latest', null, 30);
-    assert.equal(queue.take(9), null);
+    assert.equal(queue.next(9), null);
     assert.equal(queue.earliest(), 10);
     assert.deepEqual(takeAll(20), ['late', 'soon']);
     assert.equal(queue.earliest(), 30);

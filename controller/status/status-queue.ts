@@ -58,7 +58,7 @@ export class StatusQueue<T = object> {
   }
 
   /** Removes and returns the next status that is due; null if none is. */
-  take(now: number): readonly [name: string, wanted: QueuedStatus<T>] | null {
+  next(now: number): readonly [name: string, wanted: QueuedStatus<T>] | null {
     const nodes = [...this.#lanes.keys().filter((lane) => lane !== SHARED)];
     for (const lane of this.#isSharedNext ? [SHARED, ...nodes] : [...nodes, SHARED]) {
       const there = this.#lanes.get(lane) ?? new Map<string, QueuedStatus<T>>();

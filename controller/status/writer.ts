@@ -75,7 +75,7 @@ export function statusWriter<T extends object>(
     disarm();
     const cancel = clock.after(Math.max(0, time - clock.now()), () => {
       timer = null;
-      const due = queue.take(clock.now());
+      const due = queue.next(clock.now());
       if (due === null) {
         if (queue.size > 0) arm(queue.earliest());
         return;

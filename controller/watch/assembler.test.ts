@@ -112,7 +112,7 @@ function replay(writes: readonly Write[], seen: { edits: number; others: number 
       const same = now.length === then.length && now.every((object, i) => object === then[i]);
       if (objects !== null && same) assert.equal(now, then, kind);
     }
-    if (next.lookedAtAll()) seen.others++;
+    if (next.evaluatedAll()) seen.others++;
     else seen.edits++;
     ({ lastValidVersions, objects } = assembled);
   }

@@ -27,17 +27,17 @@ export function assembler(): Assembler {
       input,
       files: edited === null ? filesOf(input) : (before?.files ?? filesOf(input)),
       isPlain: edited === null ? null : true,
-      lookedAtAll: edited === null,
+      evaluatedAll: edited === null,
     };
     return assembled;
   };
-  return Object.assign(assembleNext, { lookedAtAll: () => last?.lookedAtAll ?? true });
+  return Object.assign(assembleNext, { evaluatedAll: () => last?.evaluatedAll ?? true });
 }
 
 export interface Assembler {
   (input: AssembleInput): Assembled;
   /** Whether the last call evaluated all files. */
-  lookedAtAll(): boolean;
+  evaluatedAll(): boolean;
 }
 
 /** One state; an edit changes the map in place. */
@@ -47,7 +47,7 @@ interface Last {
   readonly files: Map<string, FileContent>;
   /** See isPlain; null if not computed yet. */
   isPlain: boolean | null;
-  readonly lookedAtAll: boolean;
+  readonly evaluatedAll: boolean;
 }
 
 function filesOf({ contents }: AssembleInput): Map<string, FileContent> {

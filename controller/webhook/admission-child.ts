@@ -19,7 +19,7 @@ function serve(send: (answer: ChildAnswer | 'ready') => void): void {
   const receiver = new WorldReceiver();
   const egress = new EgressAdmission();
   process.on('message', (message: ChildMessage) => {
-    if ('update' in message) receiver.take(message.update);
+    if ('update' in message) receiver.receive(message.update);
     else send(answerTo(readBytes(message.length), message.step, receiver, egress));
   });
   exitWithParent(process);

@@ -1,7 +1,7 @@
 /** One body. */
 export interface Reading {
   /** Counts a chunk that was read; false: there is no room for it. */
-  take(chunk: Uint8Array): boolean;
+  add(chunk: Uint8Array): boolean;
   /** Frees the chunks: nothing may read them any more. */
   leave(): void;
 }
@@ -34,7 +34,7 @@ export class BodyRoom {
     const body: Body = { source, refuse, chunks: [], bytes: 0 };
     this.#bodies.add(body);
     return {
-      take: (chunk) => this.#take(body, chunk),
+      add: (chunk) => this.#add(body, chunk),
       leave: () => {
         this.#remove(body);
         free(body.chunks);
@@ -42,7 +42,7 @@ export class BodyRoom {
     };
   }
 
-  #take(body: Body, chunk: Uint8Array): boolean {
+  #add(body: Body, chunk: Uint8Array): boolean {
     body.chunks.push(chunk);
     if (!this.#bodies.has(body)) return false;
     const bytes = Math.max(chunk.length, LEAST_OF_CHUNK);

@@ -155,7 +155,7 @@ async function answer(
   );
   try {
     const chunks = request.iterator({ destroyOnReturn: false });
-    const body = await readChunks(chunks, MOST_BYTES, reading.take).catch(() => undefined);
+    const body = await readChunks(chunks, MOST_BYTES, reading.add).catch(() => undefined);
     // Refused, or the client is gone.
     if (body === undefined || response.headersSent) return;
     if (body === null) return refuseLong(response);

@@ -28,7 +28,7 @@ describe('the mirror of the world', () => {
     let count = 0;
     for (const update of structuredClone([...sender.updates(world)])) {
       count += update.added.length;
-      receiver.take(update);
+      receiver.receive(update);
     }
     return count;
   }
@@ -64,7 +64,7 @@ describe('the mirror of the world', () => {
     );
     const updates = [...sender.updates(worldOf({ services }))];
     assert.ok(updates.length > 3 && updates.every(({ added }) => added.length <= 500));
-    for (const update of updates) receiver.take(update);
+    for (const update of updates) receiver.receive(update);
     assert.equal(receiver.world?.objects?.services.length, 2000);
   });
 

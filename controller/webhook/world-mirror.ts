@@ -144,7 +144,7 @@ export class WorldReceiver {
     return this.#world;
   }
 
-  take({ added, pods, state }: WorldUpdate): void {
+  receive({ added, pods, state }: WorldUpdate): void {
     for (const [number, object] of added) this.#objects.set(number, object);
     if (pods !== undefined) {
       for (const number of pods.removed) this.#pods.delete(number);

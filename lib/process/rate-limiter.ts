@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 /** A rate limiter by name (token buckets): a burst, then a number per second. */
 export interface RateLimiter {
   /** Returns false if the name has exceeded its rate. */
-  take(name: string): boolean;
+  allows(name: string): boolean;
   /** Milliseconds until `take` returns true. */
   wait(name: string): number;
 }
@@ -24,7 +24,7 @@ export function rateLimiter(options: {
     return Math.min(burst, level + (perSecond * (time - at)) / 1000);
   };
   return {
-    take(name) {
+    allows(name) {
       const time = now();
       const level = levelOf(name, time);
       buckets.set(name, { level: level < 1 ? level : level - 1, at: time });

@@ -29,7 +29,11 @@ const writer: StatusWriter<object> = {
   waiting: () => 0,
 };
 let moves = 0;
-const granter = new LeaseGranter({ clock, isLeader: () => true, taken: (taken) => keeper.taken(taken) });
+const granter = new LeaseGranter({
+  clock,
+  isLeader: () => true,
+  answered: (taken) => keeper.heartbeatAnswered(taken),
+});
 const keeper: EgressStatusKeeper = new EgressStatusKeeper({
   ...{ writer, gatewayWriter: writer, clock: { ...clock, date: () => new Date(0) } },
   ...{ granter, heartbeatClock: clock },
@@ -76,7 +80,7 @@ function beat(silent: string | null): void {
     const body = JSON.stringify({ node, boot: 'b', sent: clock.now(), held, ready });
     const request = parseLeaseRequest(JSON.parse(body), node);
     if ('problem' in request) throw new Error(request.problem);
-    const said = JSON.stringify(granter.take(request));
+    const said = JSON.stringify(granter.grant(request));
     granted.set(node, JSON.parse(said).grants);
     bytes += body.length + said.length;
   }

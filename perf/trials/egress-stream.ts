@@ -68,7 +68,7 @@ function follow(node: string, from: Hub) {
       const text = linePrefix(++sequence, line) + line.body.toString();
       seen.messages++;
       seen.bytes += text.length;
-      receiver.take(JSON.parse(text) as StreamMessage);
+      receiver.receive(JSON.parse(text) as StreamMessage);
     }
   };
   from.watch(node, null, take, { egress: true });

@@ -62,7 +62,7 @@ try {
   const after = { objects: next, compiled: compile(next) };
   await stateFile(folder, 'node-state.jsonl').write(snapshotText()(nodeView(before.compiled, NODE_NAME)));
   const inventory = fullInventory();
-  const source = { inventory, node: NODE_NAME, look: async () => now, lookedAt: () => now };
+  const source = { inventory, node: NODE_NAME, read: async () => now, lastRead: () => now };
   let pages = 0;
   const read = await timed(() =>
     allFlows((query) => {

@@ -185,7 +185,7 @@ function heldBy({ pool }: Client): string | null {
   if (folder === undefined || folder.position === null) return null;
   const known = heldOf.get(pool);
   if (known?.position === folder.position) return known.json;
-  const held = folder.folding?.fold.held() ?? null;
+  const held = folder.folding?.fold.current() ?? null;
   const json = held === null ? null : JSON.stringify(held);
   heldOf.set(pool, { position: folder.position, json });
   return json;
@@ -195,7 +195,7 @@ function take(client: Client, chunk: Buffer): void {
   bytes += chunk.length;
   let folded: Folded | null = null;
   for (const line of client.folding?.lines.push(chunk) ?? [])
-    folded = client.folding?.fold.take(JSON.parse(line)) ?? folded;
+    folded = client.folding?.fold.receive(JSON.parse(line)) ?? folded;
   const end = chunk.toString('latin1', Math.max(0, chunk.length - TAIL));
   client.tail = end.length === TAIL ? end : (client.tail + end).slice(-TAIL);
   if (!client.tail.endsWith('\n')) return;

@@ -79,7 +79,7 @@ describe('a stolen node token', () => {
     await deliver();
   }
   function report(hostAddresses: readonly string[], from = 'thief'): void {
-    compiling.takeReport({ node: from, hostAddresses } as unknown as NodeReport);
+    compiling.receiveReport({ node: from, hostAddresses } as unknown as NodeReport);
   }
   async function pass(milliseconds: number): Promise<void> {
     clock.pass(milliseconds);

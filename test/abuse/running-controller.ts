@@ -30,7 +30,7 @@ export class RunningController extends Clients {
   private constructor(child: ChildProcess, ports: Ports, served: Served, folder: string) {
     const { ca, key } = served;
     super(ports, ca);
-    this.#paths.take(key);
+    this.#paths.setKey(key);
     this.#child = child;
     this.#folder = folder;
     this.ca = ca;

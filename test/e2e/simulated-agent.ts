@@ -89,7 +89,7 @@ export class SimulatedAgent {
 
   async #follow(place: Place): Promise<void> {
     const query = new URLSearchParams({ watch: 'true', fieldSelector: `metadata.name=${this.name}` });
-    const held = this.#fold.held();
+    const held = this.#fold.current();
     if (this.#revision !== null) query.set('resourceVersion', this.#revision);
     const path = `${NODE_VIEWS_PATH}?${query}`;
     const answer = await this.#ask(
@@ -101,7 +101,7 @@ export class SimulatedAgent {
     if (answer.statusCode !== 200) return void answer.resume();
     this.#fold.begin(this.#revision !== null);
     for await (const line of createInterface({ input: answer })) {
-      const folded = this.#fold.take(JSON.parse(line));
+      const folded = this.#fold.receive(JSON.parse(line));
       if (folded === null) continue;
       this.#revision = folded.revision;
       this.#note(folded.state);

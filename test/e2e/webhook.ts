@@ -66,7 +66,7 @@ export function describeWebhook(begun: () => TestCluster): void {
       const authority = await createAuthority('webhook');
       const pair = await authority.issue({ commonName: 'localhost', names: ['localhost'], usage: 'server' });
       const paths = new WebhookPaths(systemClock);
-      paths.take(pair.key);
+      paths.setKey(pair.key);
       server = webhookServer(
         { cert: pair.certificate, key: pair.key },
         {

@@ -152,7 +152,7 @@ interface SimulatedSlot {
 export interface SimulatedLeader {
   setSlots(slots: readonly WrittenSlot[]): void;
   /** Null: the request is older than the last one. */
-  take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null;
+  grant(now: number, request: LeaseRequest): readonly LeaseGrant[] | null;
 }
 
 /**
@@ -167,7 +167,7 @@ export class StrictLeader implements SimulatedLeader {
     this.#slots = slots;
   }
 
-  take(now: number, { node, sent, held, extendSeconds }: LeaseRequest): LeaseGrant[] | null {
+  grant(now: number, { node, sent, held, extendSeconds }: LeaseRequest): LeaseGrant[] | null {
     if (sent <= (this.#sent.get(node) ?? Number.NEGATIVE_INFINITY)) return null;
     this.#sent.set(node, sent);
     return this.#slots.flatMap(({ gateway, slot, epoch, addresses, node: owner, lease }) => {
@@ -364,7 +364,7 @@ class SimulatedNode {
     const full = { ...request, node: this.name, boot: 'boot', sent: world.now };
     world.at(delay(), () => {
       if (isLost()) return;
-      const grants = world.leader.take(world.now, full) ?? [];
+      const grants = world.leader.grant(world.now, full) ?? [];
       world.at(delay(), () => {
         if (!isLost()) over({ kind: 'answered', grants });
       });

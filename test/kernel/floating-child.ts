@@ -65,7 +65,7 @@ async function run({ call, addresses, lease }: Call): Promise<unknown> {
     case 'take': {
       const owned = addresses.map((address): OwnedAddress => ({ address, announce: 'L2' }));
       try {
-        return await kernel.take(owned, until);
+        return await kernel.assign(owned, until);
       } catch (error) {
         if (error instanceof FloatingLate) return 'late';
         throw error;

@@ -25,7 +25,7 @@ export function allNodes({ nodes, rules }: Cluster) {
     report(revision: number): void {
       for (const [i, node] of names.entries()) {
         const report = reportOf(node, revision, i % (rules - 100));
-        metrics.take(report, reports.get(node) ?? null);
+        metrics.receive(report, reports.get(node) ?? null);
         reports.set(node, report);
       }
     },

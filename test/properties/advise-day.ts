@@ -246,7 +246,7 @@ async function inventoryOf(
     inventory.seen(kind, flow, { now, connections: 1 });
     kind.live = Number(live.has(flow));
   }
-  const source = { inventory, node, look: async () => NOW, lookedAt: () => NOW };
+  const source = { inventory, node, read: async () => NOW, lastRead: () => NOW };
   return await allFlows((query) =>
     nodeFlows('/nonexistent', DEFAULT_CONFIG, toFlowFilter(fromFlowQuery(query), NOW), source),
   );

@@ -44,14 +44,14 @@ class Agent {
 
   connect(hub: Hub): void {
     this.#watch?.close();
-    const held = this.#fold.held();
+    const held = this.#fold.current();
     this.#fold.begin(held !== null);
     let sequence = 0;
     const sink = (lines: readonly Line[]): void => {
       for (const line of lines) {
         const text = linePrefix(++sequence, line) + line.body.toString();
         this.received.push(text);
-        this.last = this.#fold.take(JSON.parse(text) as StreamMessage) ?? this.last;
+        this.last = this.#fold.receive(JSON.parse(text) as StreamMessage) ?? this.last;
       }
     };
     const options = { held: held === null ? null : JSON.parse(JSON.stringify(held)), egress: true };
@@ -186,19 +186,19 @@ describe('the stream of egress gateways', function () {
       receiver.begin(false);
       let sequence = 0;
       const take = (body: string) =>
-        receiver.take(JSON.parse(`{"sequence":${++sequence},"revision":"r",${body}`) as StreamMessage);
+        receiver.receive(JSON.parse(`{"sequence":${++sequence},"revision":"r",${body}`) as StreamMessage);
       const bodies: string[] = [];
       hub.watch(node, null, (some) => bodies.push(...some.map(({ body }) => body.toString())), {
         egress: true,
       });
       for (const body of bodies) take(body);
-      const held = receiver.held();
+      const held = receiver.current();
       const end = bodies.at(-1) ?? '';
       assert.throws(() => {
         take(JSON.stringify(message).slice(1));
         take(end.replace('"initial":true,', ''));
       }, /cannot apply the controller's view: .*(egress|egressPatch)/);
-      assert.deepEqual(receiver.held(), held);
+      assert.deepEqual(receiver.current(), held);
     });
   }
 });

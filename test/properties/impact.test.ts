@@ -158,7 +158,7 @@ function answered(
   { node, config, stateDir }: { readonly node: string; readonly config: Config; readonly stateDir: string },
 ): Promise<NodeFlows> {
   const read = parseInventory(inventoryText(inventory, node), NOW);
-  const source = { ...read, look: async () => NOW, lookedAt: () => NOW };
+  const source = { ...read, read: async () => NOW, lastRead: () => NOW };
   return allFlows((query) => {
     query.set('lines', '20');
     return nodeFlows(stateDir, config, toFlowFilter(fromFlowQuery(query), NOW), source);

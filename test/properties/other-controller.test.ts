@@ -24,7 +24,7 @@ class Agent {
 
   connect(hub: Hub, node: string): void {
     this.#watch?.close();
-    const held = this.#fold.held();
+    const held = this.#fold.current();
     this.#fold.begin(held !== null);
     this.types = [];
     let sequence = 0;
@@ -35,7 +35,7 @@ class Agent {
         for (const line of lines) {
           const message = JSON.parse(linePrefix(++sequence, line) + line.body.toString()) as StreamMessage;
           this.types.push(message.type);
-          const folded = this.#fold.take(message);
+          const folded = this.#fold.receive(message);
           if (folded === null) continue;
           this.state = folded.state;
           this.#revision = folded.revision;

@@ -51,7 +51,7 @@ class World {
   do(step: Step, one: Realization): void {
     if (step.what === 'time') {
       this.time += step.milliseconds;
-      one.lookForSilent();
+      one.findSilent();
     } else if (step.what === 'report') one.report(this.#report(step));
     else {
       this.#change(step);
@@ -105,7 +105,7 @@ describe('realization', function () {
       for (const step of steps) {
         world.do(step, one);
         other.do(step, whole);
-        for (const [key, cause] of one.takeChanged()) {
+        for (const [key, cause] of one.consumeChanged()) {
           known.set(key, one.progress(key, versionOf(key), 1));
           if (step.what === 'report') assert.equal(cause, step.node);
         }

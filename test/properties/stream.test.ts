@@ -89,7 +89,7 @@ function connected(node: string) {
         for (const line of lines) {
           if (left-- <= 0) return;
           const text = linePrefix(++sequence, line) + line.body.toString();
-          last = receiver.take(JSON.parse(text) as StreamMessage) ?? last;
+          last = receiver.receive(JSON.parse(text) as StreamMessage) ?? last;
         }
       });
     },

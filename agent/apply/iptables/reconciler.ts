@@ -349,14 +349,15 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     // A broken family is tried again whatever it holds.
     const rules = (family: Family) => (this.#broken.has(family) ? NO_CHANGE.saved : found.families[family]);
     const seen = { ...found, families: { 4: rules(4), 6: rules(6) } };
-    const differences = compare(this.#held(this.#applied), seen, { shown: this.#shown, stuck: this.#stuck });
+    const shown = { shown: this.#shown, stuck: this.#stuck };
+    const differences = compare(this.#usable(this.#applied), seen, shown);
     if (differences.length > 0) this.#found = found;
     else this.#known = this.#asApplied(found.sets);
     return differences;
   }
 
   /** The part of the ruleset that the kernel can hold. */
-  #held(wanted: IptablesRuleset): IptablesRuleset {
+  #usable(wanted: IptablesRuleset): IptablesRuleset {
     const families = (family: Family) =>
       this.#lacking.has(family) || this.#broken.has(family) ? [] : wanted.families[family];
     return { ...wanted, families: { 4: families(4), 6: families(6) } };

@@ -114,7 +114,7 @@ export class ChainDigests {
   }
 
   /** Takes the digests of chains that were touched and are desired, read after the commits. */
-  take(
+  store(
     { generation, chains }: ChainReading,
     { touched }: ChangedChains,
     desired: Ruleset,

@@ -104,7 +104,7 @@ export class NetstateKeeper {
     return keepOpen({
       clock,
       open: (failed, isAgain) => {
-        const opened = open((events) => this.#take(events, failed));
+        const opened = open((events) => this.#receive(events, failed));
         if (isAgain) void this.#verify();
         return opened;
       },
@@ -113,7 +113,7 @@ export class NetstateKeeper {
   }
 
   /** Events of our own changes may arrive before the call returns: they wait for it. */
-  #take(events: readonly RouteEvent[], failed: (error: Error) => void): void {
+  #receive(events: readonly RouteEvent[], failed: (error: Error) => void): void {
     for (const event of events) {
       if (event.event === 'error') failed(event.error);
       if (event.event !== 'overrun') continue;

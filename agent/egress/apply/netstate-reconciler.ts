@@ -67,7 +67,7 @@ export class NetstateReconciler {
   }
 
   async #apply(wanted: Netstate, { removals = true }: ApplyOptions): Promise<NetstateResult> {
-    if (this.#current === null) this.#take(await this.#read());
+    if (this.#current === null) this.#store(await this.#read());
     const current: KernelObjects = this.#current ?? new Map();
     const { links, rest: all, foreign, blocked } = difference(current, netObjects(wanted));
     const now = removals
@@ -154,7 +154,7 @@ export class NetstateReconciler {
     return readKernel(this.#port, [...new Set(this.#wanted.routes.map(({ table }) => table))]);
   }
 
-  #take({ objects, names }: KernelNetwork): void {
+  #store({ objects, names }: KernelNetwork): void {
     this.#current = new Map(objects);
     this.#names = names;
   }

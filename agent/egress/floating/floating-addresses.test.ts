@@ -74,7 +74,7 @@ for (const release of ['5.10', '6.1'] as const)
     it('takes addresses on the interface with the smallest subnet that has them, and drops them', async () => {
       const { elements, fresh, present, close } = parts();
       const addresses = fresh();
-      assert.deepEqual(await addresses.take(BOTH, soon()), []);
+      assert.deepEqual(await addresses.assign(BOTH, soon()), []);
       assert.deepEqual(
         present().map((it) => [it.link, it.prefixLength, it.noPrefixRoute, it.noDad, it.deprecated]),
         [
@@ -94,8 +94,8 @@ for (const release of ['5.10', '6.1'] as const)
       const { elements, frames, fresh, present, close } = parts();
       const addresses = fresh();
       frames.push(...arpAnnouncements(FOREIGN, V4));
-      assert.deepEqual(await addresses.take(BOTH, soon()), [{ address: V4, mac: '02:00:00:00:00:09' }]);
-      await assert.rejects(addresses.take(BOTH, systemClock.now() + 20), FloatingLate);
+      assert.deepEqual(await addresses.assign(BOTH, soon()), [{ address: V4, mac: '02:00:00:00:00:09' }]);
+      await assert.rejects(addresses.assign(BOTH, systemClock.now() + 20), FloatingLate);
       assert.deepEqual([present(), elements.alive()], [[], {}]);
       close();
     });
@@ -109,11 +109,11 @@ for (const release of ['5.10', '6.1'] as const)
         return await read(filter);
       };
       routes.looksBeforeLocal = 3;
-      assert.deepEqual(await fresh().take(BOTH, soon()), []);
+      assert.deepEqual(await fresh().assign(BOTH, soon()), []);
       assert.deepEqual(alive, [0, 0, 0, 0]);
       assert.equal(Object.keys(elements.alive()).length, 3);
       routes.looksBeforeLocal = Number.POSITIVE_INFINITY;
-      await assert.rejects(fresh().take(BOTH, systemClock.now() + 50), /before the addresses were there/);
+      await assert.rejects(fresh().assign(BOTH, systemClock.now() + 50), /before the addresses were there/);
       close();
     });
 
@@ -121,9 +121,9 @@ for (const release of ['5.10', '6.1'] as const)
       const { elements, silence, fresh, present, close } = parts();
       const addresses = fresh();
       silence.problem = new Error('no memory');
-      await assert.rejects(addresses.take(BOTH, soon()), /table arp nodewall/);
+      await assert.rejects(addresses.assign(BOTH, soon()), /table arp nodewall/);
       assert.deepEqual([present(), elements.alive()], [[], {}]);
-      assert.deepEqual(await addresses.take(BOTH.slice(1), soon()), []);
+      assert.deepEqual(await addresses.assign(BOTH.slice(1), soon()), []);
       close();
     });
 
@@ -131,27 +131,30 @@ for (const release of ['5.10', '6.1'] as const)
       const { elements, routes, fresh, present, close } = parts();
       const addresses = fresh();
       routes.refusal = { kind: 'address', code: 'EPERM', text: 'not permitted' };
-      await assert.rejects(addresses.take(BOTH, soon()), /ip addr add 192\.0\.2\.50.*not permitted/);
+      await assert.rejects(addresses.assign(BOTH, soon()), /ip addr add 192\.0\.2\.50.*not permitted/);
       routes.refusal = { kind: 'link', code: 'EOPNOTSUPP', text: 'Unknown device type' };
       const routed = [{ address: V4, announce: 'None' }] as const;
       await assert.rejects(
-        addresses.take(routed, soon()),
+        addresses.assign(routed, soon()),
         /no dummy device nodewall-eip: .*Unknown device type/,
       );
       routes.refusal = null;
       assert.deepEqual([present(), elements.alive()], [[], {}]);
-      assert.deepEqual(await addresses.take(routed, soon()), []);
+      assert.deepEqual(await addresses.assign(routed, soon()), []);
       const dummy = routes.objects.find((it) => it.kind === 'link' && it.link.name === 'nodewall-eip');
       assert.equal(present()[0]?.link, dummy?.kind === 'link' ? dummy.link.index : null);
       routes.objects.push(address(2, '192.0.2.51', 24));
       const foreign = [{ address: '192.0.2.51', announce: 'L2' }] as const;
-      await assert.rejects(addresses.take(foreign, soon()), /192\.0\.2\.51 is on eth0, and not by nodewall/);
+      await assert.rejects(
+        addresses.assign(foreign, soon()),
+        /192\.0\.2\.51 is on eth0, and not by nodewall/,
+      );
       close();
     });
 
     it('a new process goes on with what is whole, and removes the rest', async () => {
       const { elements, routes, fresh, present, close } = parts();
-      await fresh().take(BOTH, soon());
+      await fresh().assign(BOTH, soon());
       const at = routes.objects.findIndex((it) => it.kind === 'address' && it.address.prefixLength === 128);
       routes.objects.splice(at, 1);
       routes.objects.push(address(3, '192.0.2.60', 32, OWN_NETWORK.floating.metric));
@@ -167,7 +170,7 @@ for (const release of ['5.10', '6.1'] as const)
     it('drops what is of no pool any more, before rules that would not know of it', async () => {
       const { elements, fresh, present, close } = parts();
       const addresses = fresh();
-      await addresses.take(BOTH, soon());
+      await addresses.assign(BOTH, soon());
       await addresses.leave(toMemberSet([], [V4, V6]));
       assert.equal(present().length, 2);
       await addresses.leave(toMemberSet([], [V6]));
@@ -180,7 +183,7 @@ for (const release of ['5.10', '6.1'] as const)
     it('puts back what somebody removes, and nothing that was dropped', async () => {
       const { routes, fresh, present, close } = parts();
       const addresses = fresh();
-      await addresses.take(BOTH, soon());
+      await addresses.assign(BOTH, soon());
       const [first] = present();
       const at = routes.objects.findIndex((it) => it.kind === 'address' && it.address === first);
       const [object] = routes.objects.splice(at, 1);

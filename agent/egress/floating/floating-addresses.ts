@@ -59,7 +59,7 @@ export class FloatingAddresses implements FloatingKernel {
     return whole.map(({ address, milliseconds }) => ({ address, milliseconds }));
   }
 
-  async take(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
+  async assign(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
     const { live, port, clock, speaks } = this.#parts;
     const problem = addresses.some(({ address }) => !address.includes(':')) ? speaks() : null;
     if (problem !== null) throw new Error('the table arp nodewall is not in place', { cause: problem });

@@ -77,20 +77,20 @@ describe('InterfaceAddresses', () => {
     await interfaces.idle();
     assert.deepEqual(counts(), { readings: 1, changes: 1 });
     clock.pass(1_000);
-    interfaces.take(EVENT);
+    interfaces.receive(EVENT);
     await interfaces.idle();
     assert.deepEqual(counts(), { readings: 2, changes: 1 });
     clear();
     add('192.0.2.7');
     clock.pass(1_000);
-    interfaces.take(EVENT);
+    interfaces.receive(EVENT);
     await interfaces.idle();
     assert.deepEqual([interfaces.of('eth1'), counts().changes], [{ ipv4: '192.0.2.7' }, 2]);
   });
 
   it('read nothing while no gateway names an interface', async () => {
     const { interfaces, counts } = lab();
-    interfaces.take(EVENT);
+    interfaces.receive(EVENT);
     await interfaces.idle();
     assert.equal(counts().readings, 0);
   });

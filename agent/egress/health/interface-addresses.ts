@@ -55,7 +55,7 @@ export class InterfaceAddresses {
     return this.#found.get(name);
   }
 
-  take(events: readonly RouteEvent[]): void {
+  receive(events: readonly RouteEvent[]): void {
     if (this.#names.size === 0) return;
     const isMeant = events.some(
       (event) => !('object' in event) || event.object.kind === 'address' || event.object.kind === 'link',

@@ -12,7 +12,7 @@ function kernel() {
     return new Promise((resolve) => pending.push(resolve));
   };
   const drops = new EarlyDrops({
-    take: () => call('take').then(() => []),
+    assign: () => call('take').then(() => []),
     drop: (addresses) => call(`drop ${addresses.join()}`),
   });
   return { calls, drops, end: () => pending.shift()?.() };
@@ -30,7 +30,7 @@ describe('EarlyDrops', () => {
 
   it('a drop that began while the address was taken is made again: it may have come before', async () => {
     const { calls, drops, end } = kernel();
-    const taken = drops.take([X], () => 1);
+    const taken = drops.assign([X], () => 1);
     await null;
     await null;
     assert.deepEqual(calls, ['take']);
@@ -48,7 +48,7 @@ describe('EarlyDrops', () => {
   it('an address is taken when it has been dropped', async () => {
     const { calls, drops, end } = kernel();
     drops.begin(new Set([X.address]));
-    const taken = drops.take([X], () => 1);
+    const taken = drops.assign([X], () => 1);
     await new Promise(setImmediate);
     assert.deepEqual(calls, ['drop 198.51.100.1']);
     end();

@@ -6,11 +6,11 @@ import type { AddressConflict, FloatingKernel } from '../floating-kernel.ts';
  * sees a view first, and is about to render what it changes.
  */
 export class EarlyDrops {
-  readonly #kernel: Pick<FloatingKernel, 'take' | 'drop'>;
+  readonly #kernel: Pick<FloatingKernel, 'assign' | 'drop'>;
   /** By address, until the thread asks; false: it failed. */
   readonly #begun = new Map<string, Promise<boolean>>();
 
-  constructor(kernel: Pick<FloatingKernel, 'take' | 'drop'>) {
+  constructor(kernel: Pick<FloatingKernel, 'assign' | 'drop'>) {
     this.#kernel = kernel;
   }
 
@@ -28,12 +28,12 @@ export class EarlyDrops {
     if (!(await Promise.all(begun)).every(Boolean)) await this.#kernel.drop(addresses);
   }
 
-  async take(addresses: readonly OwnedAddress[], until: () => number): Promise<readonly AddressConflict[]> {
+  async assign(addresses: readonly OwnedAddress[], until: () => number): Promise<readonly AddressConflict[]> {
     const names = addresses.map(({ address }) => address);
     await Promise.all(names.map((name) => this.#begun.get(name)));
     this.#forget(names);
     try {
-      return await this.#kernel.take(addresses, until());
+      return await this.#kernel.assign(addresses, until());
     } finally {
       // One that began meanwhile may have been over before the kernel had the addresses.
       this.#forget(names);

@@ -241,7 +241,7 @@ export class LeaseThread {
         return;
       }
       const until = (): number => call.until - monotonicClock.now() + clock.now();
-      this.#send({ kind: 'taken', key, conflicts: await this.#drops.take(call.addresses, until) }, worker);
+      this.#send({ kind: 'taken', key, conflicts: await this.#drops.assign(call.addresses, until) }, worker);
     } catch (error) {
       this.#send({ kind: 'failed', key, error: (error as Error).message }, worker);
     }

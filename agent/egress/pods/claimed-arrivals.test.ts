@@ -31,7 +31,7 @@ describe('pods of a gateway, by the claims of their nodes', () => {
     const claims = new ClaimedArrivals();
     const egress = gateway();
     assert.equal(claims.over(egress, 0), egress.arrivals);
-    assert.deepEqual(claims.take('n', [claim('x', 'c1'), claim('x', 'c1', 'fd00::1')], egress, 0), []);
+    assert.deepEqual(claims.accept('n', [claim('x', 'c1'), claim('x', 'c1', 'fd00::1')], egress, 0), []);
     const arrivals = claims.over(egress, 0);
     assert.deepEqual(Object.fromEntries(arrivals), {
       [A]: { node: 'n', takes: takes(1) },
@@ -46,7 +46,7 @@ describe('pods of a gateway, by the claims of their nodes', () => {
   it('are not let in from a node that has no pods of the class', () => {
     const claims = new ClaimedArrivals();
     const egress = gateway();
-    claims.take('n', [claim('x', 'c2'), claim('x', 'c3', '10.0.0.2')], egress, 0);
+    claims.accept('n', [claim('x', 'c2'), claim('x', 'c3', '10.0.0.2')], egress, 0);
     assert.deepEqual(over(claims, egress), {});
     assert.ok(!isInForce('n', claim('x', 'c2'), egress));
   });
@@ -55,10 +55,10 @@ describe('pods of a gateway, by the claims of their nodes', () => {
     const claims = new ClaimedArrivals();
     const there = { node: 'n', takes: takes(1) };
     const egress = gateway({ [A]: there });
-    assert.deepEqual(claims.take('m', [claim('y', 'c2')], egress, 0), [], 'its connections go on');
+    assert.deepEqual(claims.accept('m', [claim('y', 'c2')], egress, 0), [], 'its connections go on');
     assert.deepEqual(over(claims, egress), { [A]: there });
-    claims.take('n', [claim('x', null)], egress, 0);
-    assert.deepEqual(claims.take('m', [claim('y', 'c2')], egress, 0), [A], 'connections must end');
+    claims.accept('n', [claim('x', null)], egress, 0);
+    assert.deepEqual(claims.accept('m', [claim('y', 'c2')], egress, 0), [A], 'connections must end');
     assert.deepEqual(over(claims, egress), { [A]: { node: 'm', takes: takes(2) } });
     assert.ok(isInForce('n', claim('x', null), { ...egress, arrivals: claims.over(egress, 0) }));
   });
@@ -66,13 +66,13 @@ describe('pods of a gateway, by the claims of their nodes', () => {
   it('are removed when their node withdraws them', () => {
     const claims = new ClaimedArrivals();
     const egress = gateway({ [A]: { node: 'n', takes: takes(1) } });
-    claims.take('n', [claim('x', null)], egress, 0);
+    claims.accept('n', [claim('x', null)], egress, 0);
     assert.deepEqual(over(claims, egress), {});
   });
 
   it('are those of the controller, once it says the same', () => {
     const claims = new ClaimedArrivals();
-    claims.take('m', [claim('y', 'c2')], gateway(), 0);
+    claims.accept('m', [claim('y', 'c2')], gateway(), 0);
     const agreed = gateway({ [A]: { node: 'm', takes: takes(2) } });
     assert.equal(claims.over(agreed, 0), agreed.arrivals);
     const edited = gateway({ [A]: { node: 'm', takes: takes(1) } });
@@ -82,8 +82,8 @@ describe('pods of a gateway, by the claims of their nodes', () => {
   it('has the connections ended of an address that another pod gets', () => {
     const claims = new ClaimedArrivals();
     const egress = gateway();
-    assert.deepEqual(claims.take('n', [claim('x', 'c1')], egress, 0), []);
-    assert.deepEqual(claims.take('n', [claim('x', 'c1')], egress, 0), []);
-    assert.deepEqual(claims.take('n', [claim('y', 'c1')], egress, 0), [A]);
+    assert.deepEqual(claims.accept('n', [claim('x', 'c1')], egress, 0), []);
+    assert.deepEqual(claims.accept('n', [claim('x', 'c1')], egress, 0), []);
+    assert.deepEqual(claims.accept('n', [claim('y', 'c1')], egress, 0), [A]);
   });
 });

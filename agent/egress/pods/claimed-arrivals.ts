@@ -35,7 +35,7 @@ export class ClaimedArrivals {
    * @returns the addresses that another pod had before: their connections must end before the
    *   claims count
    */
-  take(node: string, claims: readonly Claim[], egress: NodeEgress, now: number): string[] {
+  accept(node: string, claims: readonly Claim[], egress: NodeEgress, now: number): string[] {
     const own = this.#claims.get(node) ?? new Map<string, Held>();
     const reused: string[] = [];
     for (const claim of claims) {

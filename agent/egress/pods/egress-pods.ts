@@ -120,7 +120,7 @@ export class EgressPods {
     const arrivals = this.#claimed.over(egress, now);
     this.#send(egress, 'claims', claimed.due);
     const ending = this.#claimed.next(now);
-    this.#look(Math.min(claimed.next ?? NEVER, ending ?? NEVER));
+    this.#scheduleAdvance(Math.min(claimed.next ?? NEVER, ending ?? NEVER));
     const result = this.#withClaims(state, egress, { ...claimed, arrivals });
     if (result.egress !== undefined) this.#podsOf.set(result.egress, claimed.pods);
     return result;
@@ -275,7 +275,7 @@ export class EgressPods {
   }
 
   /** In so many milliseconds again. */
-  #look(next: number): void {
+  #scheduleAdvance(next: number): void {
     this.#cancelTimer();
     if (next !== NEVER && !this.#isClosed)
       this.#cancelTimer = this.#options.clock.after(Math.max(1, next), () => this.#advance());
@@ -294,13 +294,13 @@ export class EgressPods {
     if (egress === undefined || node === null) return;
     const now = this.#options.clock.now();
     if (kind === 'inForce') for (const claim of claims) this.#claims.isInForce(node, claim, now);
-    else void this.#take(node, claims, egress);
+    else void this.#acceptClaims(node, claims, egress);
     this.#soon();
   }
 
   /** As a gateway. */
-  async #take(node: string, claims: readonly Claim[], egress: NodeEgress): Promise<void> {
-    const reused = this.#claimed.take(node, claims, egress, this.#options.clock.now());
+  async #acceptClaims(node: string, claims: readonly Claim[], egress: NodeEgress): Promise<void> {
+    const reused = this.#claimed.accept(node, claims, egress, this.#options.clock.now());
     if (reused.length > 0) await this.#options.forgetTaken(reused);
     this.#asked.ask(node, claims, this.#options.clock.now());
     this.#soon();

@@ -67,7 +67,7 @@ function bed() {
     },
     openWriter: () => ({
       write: (record) => lines.push(record) > 0,
-      takeLost() {
+      consumeLost() {
         const count = lost;
         lost = 0;
         return count;

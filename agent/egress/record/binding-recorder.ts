@@ -113,7 +113,7 @@ export class BindingRecorder {
     }
     counted('begun', written.begun);
     counted('ended', written.ended);
-    const lost = writer.takeLost();
+    const lost = writer.consumeLost();
     if (lost > 0) {
       counted('lost', lost);
       writer.write({ ...this.#gapRecord('lost'), lost });

@@ -77,7 +77,7 @@ export function createExec(options: RealExecOptions = {}): Exec {
     signal?.throwIfAborted();
     if (waiting === null || !isSame(args, ahead)) return run(start(args), { stdin, signal });
     try {
-      return await run(waiting.take() ?? start(args), { stdin, signal });
+      return await run(waiting.acquire() ?? start(args), { stdin, signal });
     } finally {
       waiting.next();
     }
@@ -177,7 +177,7 @@ function startedAhead(start: () => ChildProcessWithoutNullStreams) {
   let calls = 0;
   return {
     /** The waiting process; null if there is none. */
-    take(): ChildProcessWithoutNullStreams | null {
+    acquire(): ChildProcessWithoutNullStreams | null {
       const taken = child;
       child = null;
       if (taken === null || taken.exitCode !== null || taken.signalCode !== null) return null;

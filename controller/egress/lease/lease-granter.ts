@@ -29,7 +29,7 @@ export interface LeaseGranterOptions {
   readonly clock: Pick<Clock, 'now'>;
   /** Whether it is certain, at the time of the call, that no other process leads. */
   readonly isLeader: () => boolean;
-  readonly taken: (taken: Taken) => void;
+  readonly answered: (answered: Taken) => void;
 }
 
 /** Answers heartbeats, by the slots as the API has them. Decides nothing about owners. */
@@ -67,11 +67,11 @@ export class LeaseGranter implements LeaseOrders {
   }
 
   /** Null: this process does not lead, or not with certainty. */
-  take(request: LeaseRequest): LeaseAnswer | null {
-    const { clock, isLeader, taken } = this.#options;
+  grant(request: LeaseRequest): LeaseAnswer | null {
+    const { clock, isLeader, answered: taken } = this.#options;
     if (!this.#isServing || !isLeader()) return null;
     const at = clock.now();
-    const grants = this.#table.take(at, request);
+    const grants = this.#table.grant(at, request);
     if (grants !== null) taken({ at, request, grants });
     // The work above takes time, and the process may have been stopped.
     return isLeader() ? { grants: grants ?? [] } : null;

@@ -21,7 +21,7 @@ function table(...slots: WrittenSlot[]) {
   one.begin(0, slots, [LEASE]);
   const ask = (now: number, node: string, more: Partial<LeaseRequest> = {}) => {
     const request = { node, boot: 'b', sent: now, held: [], ready: [], ...more };
-    const grants = one.take(now, request);
+    const grants = one.grant(now, request);
     return grants?.map(({ addresses, milliseconds }) => `${addresses.join(' ')} ${milliseconds}`) ?? 'late';
   };
   return { one, ask };

@@ -156,7 +156,7 @@ export class LeaseTable {
   }
 
   /** Null: the request is older than one that was answered. */
-  take(now: number, request: LeaseRequest): readonly LeaseGrant[] | null {
+  grant(now: number, request: LeaseRequest): readonly LeaseGrant[] | null {
     if (this.#isOld(request)) return null;
     this.#claim(now, request);
     const grants = (this.#slots.get(request.node) ?? []).flatMap(

@@ -26,7 +26,7 @@ function heard(
   table.begin(0, [], [2_000]);
   for (const node of new Set([...candidates, ...Object.keys(complaints)]).difference(new Set(silent))) {
     const unreachable = complaints[node] ?? [];
-    table.take(now - 1, { node, boot: 'b', sent: 1, held: [], ready: [], unreachable });
+    table.grant(now - 1, { node, boot: 'b', sent: 1, held: [], ready: [], unreachable });
   }
   const nodes = candidates.map((name) => fakeNode(name, ['192.0.2.1']));
   const allocation = allocate(fakeGateway('g', { ranges: ['198.51.100.1'], ...spec }), nodes, []);

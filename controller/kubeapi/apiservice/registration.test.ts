@@ -23,7 +23,7 @@ describe('Registration', () => {
       failed: (error) => assert.fail(String(error)),
     });
     api.put(PATH, {});
-    registration.look();
+    registration.reconcile();
     while (api.objects.has(PATH)) await new Promise(setImmediate);
     api.put(PATH, {});
     await registration.close();
@@ -44,7 +44,7 @@ describe('Registration', () => {
       done: () => assert.fail(),
       failed: () => void failures++,
     });
-    registration.look();
+    registration.reconcile();
     for (let second = 0; second < 120; second++) {
       for (let i = 0; i < 10; i++) await new Promise(setImmediate);
       clock.pass(1_000);

@@ -68,13 +68,13 @@ export class Registration {
       },
       changed: (now) => {
         this.#held = now;
-        this.look();
+        this.reconcile();
       },
     });
   }
 
   /** Called when a fact that the decision depends on changed. */
-  look(): void {
+  reconcile(): void {
     this.#isDue = true;
     if (this.#running !== null || this.#isClosed) return;
     this.#running = this.#run();

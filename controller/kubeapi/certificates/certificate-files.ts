@@ -59,12 +59,12 @@ class FilesSource implements CertificateSource {
   async start(): Promise<CertificateAndKey> {
     await this.#readTrusted();
     this.#held = await this.#read();
-    this.#lookLater();
+    this.#readLater();
     return this.#held;
   }
 
   /** Does nothing: the CA is in no object of the API. */
-  look(): void {}
+  checkNow(): void {}
 
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -89,7 +89,7 @@ class FilesSource implements CertificateSource {
     if (!this.#isClosed) this.#trust(text);
   }
 
-  async #look(): Promise<void> {
+  async #readFiles(): Promise<void> {
     try {
       await this.#readTrusted();
       const now = await this.#read();
@@ -104,10 +104,10 @@ class FilesSource implements CertificateSource {
     }
   }
 
-  #lookLater(): void {
+  #readLater(): void {
     if (this.#isClosed) return;
     this.#cancel = this.#clock.after(LOOK, () => {
-      this.#looking = this.#look().finally(() => this.#lookLater());
+      this.#looking = this.#readFiles().finally(() => this.#readLater());
     });
   }
 }

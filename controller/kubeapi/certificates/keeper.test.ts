@@ -207,8 +207,8 @@ describe('certificateKeeper', () => {
     const trusted: number[] = [];
     const { source } = await keep(async () => void trusted.push(time.now()));
     const asked = async (count: number, milliseconds: number): Promise<void> => {
-      source.look();
-      source.look();
+      source.checkNow();
+      source.checkNow();
       time.pass(milliseconds);
       while (trusted.length < count || time.waiting().length === 0) await new Promise(setImmediate);
     };
@@ -228,7 +228,7 @@ describe('certificateKeeper', () => {
       const { certificate } = serving();
       start += day;
       const checks = trusted.length;
-      source.look();
+      source.checkNow();
       time.pass(1_000);
       while (trusted.length === checks || time.waiting().length === 0) await new Promise(setImmediate);
       // Forward: still within its life. Back: made by a clock that was ahead only if made since.

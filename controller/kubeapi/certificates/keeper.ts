@@ -14,7 +14,7 @@ export interface CertificateSource {
    */
   start(): Promise<CertificateAndKey>;
   /** Checks now, not at the next interval: an object that holds the CA was changed. */
-  look(): void;
+  checkNow(): void;
   close(): Promise<void>;
 }
 
@@ -83,8 +83,8 @@ class AuthorityKeeper implements CertificateSource {
     });
   }
 
-  look(): void {
-    this.#checks.look();
+  checkNow(): void {
+    this.#checks.checkNow();
   }
 
   close(): Promise<void> {

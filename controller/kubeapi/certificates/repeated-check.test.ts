@@ -40,7 +40,7 @@ describe('RepeatedCheck', () => {
   it('checks when it is asked, once a second at most', async () => {
     void repeated.start();
     await settled();
-    for (let asked = 0; asked < 5; asked++) repeated.look();
+    for (let asked = 0; asked < 5; asked++) repeated.checkNow();
     time.pass(999);
     await new Promise(setImmediate);
     assert.equal(checks, 1);
@@ -61,12 +61,12 @@ describe('RepeatedCheck', () => {
   });
 
   it('does nothing before its start, nor once it is closed', async () => {
-    repeated.look();
+    repeated.checkNow();
     assert.deepEqual([checks, time.waiting()], [0, []]);
     void repeated.start();
     await settled();
     await repeated.close();
-    repeated.look();
+    repeated.checkNow();
     time.pass(600_000);
     assert.equal(checks, 1);
   });

@@ -43,7 +43,7 @@ export class RepeatedCheck {
   }
 
   /** Checks as soon as it may, once it was started. */
-  look(): void {
+  checkNow(): void {
     if (this.#isClosed || this.#running === null) return;
     const { clock } = this.#options;
     this.#isAsked = true;

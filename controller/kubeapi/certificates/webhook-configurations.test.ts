@@ -52,7 +52,7 @@ describe('publishToWebhooks', () => {
 
   it('writes paths where they are due: of a Service, and of a URL', async () => {
     const paths = new WebhookPaths(systemClock);
-    paths.take('KEY');
+    paths.setKey('KEY');
     const path = (step: 'mutate' | 'validate' | 'use') => paths.replacement(step, '', false);
     const { request, patches } = api({
       [MUTATING]: {
@@ -92,8 +92,8 @@ describe('publishToWebhooks', () => {
 
   it('writes other paths with another CA', async () => {
     const [before, paths] = [new WebhookPaths(systemClock), new WebhookPaths(systemClock)];
-    before.take('KEY');
-    paths.take('NEW KEY');
+    before.setKey('KEY');
+    paths.setKey('NEW KEY');
     const path = before.replacement('use', '', false);
     const clientConfig = { service: { path }, caBundle: ENCODED };
     const { request, patches } = api({ [VALIDATING]: { webhooks: [{ name: 'use.a.b', clientConfig }] } });

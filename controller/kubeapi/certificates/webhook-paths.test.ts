@@ -18,7 +18,7 @@ describe('WebhookPaths', () => {
   /** Paths of a controller whose clock is ahead by this. */
   function pathsOf(key: string, ahead = 0): WebhookPaths {
     const paths = new WebhookPaths({ ...clock, date: () => new Date(clock.date().getTime() + ahead) });
-    paths.take(key);
+    paths.setKey(key);
     return paths;
   }
 

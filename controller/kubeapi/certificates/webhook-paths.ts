@@ -52,7 +52,7 @@ export class WebhookPaths {
   }
 
   /** @param key the private key (PEM) that all controllers have */
-  take(key: string): void {
+  setKey(key: string): void {
     if (key === this.#key) return;
     this.#key = key;
     this.#derived = null;

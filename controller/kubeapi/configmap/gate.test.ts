@@ -21,7 +21,7 @@ describe('Gate', () => {
   it('is known once both ConfigMap and Lease are read, in either order', () => {
     for (const order of ['ConfigMap first', 'Lease first']) {
       const { gate, changes } = start();
-      const steps = [() => gate.takeConfigMap(null), () => gate.takeLease(remembers(true))];
+      const steps = [() => gate.setConfigMap(null), () => gate.setAnnotations(remembers(true))];
       for (const step of order === 'Lease first' ? steps.reverse() : steps) {
         assert.equal(gate.enabled, null);
         step();
@@ -33,30 +33,30 @@ describe('Gate', () => {
 
   it('has no value, without a problem, if it was never set', () => {
     const { gate, changes, problems } = start();
-    gate.takeLease(null);
-    gate.takeConfigMap(null);
+    gate.setAnnotations(null);
+    gate.setConfigMap(null);
     assert.deepEqual([gate.enabled, changes, problems], ['unset', ['unset'], []]);
     assert.deepEqual(gate.annotations(), {});
   });
 
   it('stores only the last value of the ConfigMap in the Lease', () => {
     const { gate } = start(true);
-    gate.takeLease({ other: 'x', [GATE_ANNOTATIONS.NodeNetworkPolicy]: 'nonsense' });
-    gate.takeConfigMap(null);
+    gate.setAnnotations({ other: 'x', [GATE_ANNOTATIONS.NodeNetworkPolicy]: 'nonsense' });
+    gate.setConfigMap(null);
     assert.deepEqual([gate.enabled, gate.annotations()], [true, {}]);
-    gate.takeConfigMap(states(false));
+    gate.setConfigMap(states(false));
     assert.deepEqual(gate.annotations(), remembers(false));
-    gate.takeConfigMap(states(true));
-    gate.takeConfigMap(null);
-    gate.takeConfigMap(states('perhaps'));
+    gate.setConfigMap(states(true));
+    gate.setConfigMap(null);
+    gate.setConfigMap(states('perhaps'));
     assert.deepEqual([gate.enabled, gate.annotations()], [true, remembers(true)]);
   });
 
   it('ignores later changes of the Lease', () => {
     const { gate, changes } = start();
-    gate.takeLease(remembers(false));
-    gate.takeConfigMap(states(true));
-    gate.takeLease(remembers(false));
+    gate.setAnnotations(remembers(false));
+    gate.setConfigMap(states(true));
+    gate.setAnnotations(remembers(false));
     assert.deepEqual(changes, [true]);
   });
 
@@ -67,7 +67,7 @@ describe('Gate', () => {
       changed: (...change) => void changes.push(change),
       problem: (text) => void problems.push(text),
     });
-    gate.takeLease(null);
+    gate.setAnnotations(null);
     for (const [enabled, time] of [
       [true, '60'],
       [true, 'now'],
@@ -77,7 +77,7 @@ describe('Gate', () => {
       [true, 'now'],
       [false, 'soon'],
     ])
-      gate.takeConfigMap({ ...states(enabled), 'switch-off': String(time) });
+      gate.setConfigMap({ ...states(enabled), 'switch-off': String(time) });
     assert.deepEqual(changes, [
       [true, 60],
       [false, 60],
@@ -91,8 +91,8 @@ describe('Gate', () => {
 
   it('reports a ConfigMap without the gate, and has no value', () => {
     const { gate, problems } = start();
-    gate.takeLease(null);
-    gate.takeConfigMap({});
+    gate.setAnnotations(null);
+    gate.setConfigMap({});
     assert.equal(gate.enabled, 'unset');
     assert.match(problems.join(), /does not set feature gate/);
   });

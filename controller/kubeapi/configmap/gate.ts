@@ -58,7 +58,7 @@ export class Gate {
   }
 
   /** @param data null: the ConfigMap doesn't exist */
-  takeConfigMap(data: ConfigMapData | null): void {
+  setConfigMap(data: ConfigMapData | null): void {
     this.#data = data;
     this.#stated = gateSetting(data, this.#name).enabled ?? this.#stated;
     this.#decide();
@@ -68,7 +68,7 @@ export class Gate {
    * Takes the annotations of the Lease; null: it doesn't exist. Only the first call has an effect:
    * later annotations repeat what this process, or the leader, has read from the ConfigMap.
    */
-  takeLease(annotations: Annotations | null): void {
+  setAnnotations(annotations: Annotations | null): void {
     if (this.#remembered !== undefined) return;
     this.#remembered = parseGate(annotations?.[GATE_ANNOTATIONS[this.#name]], this.#name);
     if (this.#enabled === null) this.#decide();

@@ -94,11 +94,11 @@ describe('election', () => {
     await settle();
     b.start();
     await settle();
-    b.look();
+    b.tryNow();
     await settle();
     assert.equal(b.isLeader(), false);
     await a.release();
-    b.look();
+    b.tryNow();
     await settle();
     assert.equal(b.isLeader(), true);
     await b.release();
@@ -192,7 +192,7 @@ describe('election', () => {
     b.start();
     await settle();
     api.objects.delete(PATH);
-    b.look();
+    b.tryNow();
     await settle();
     assert.deepEqual([b.isLeader(), spec()], [false, undefined]);
     await pass(20);

@@ -94,7 +94,7 @@ export class Election {
   }
 
   /** Tries at once, not at the next interval: the Lease was released. */
-  look(): void {
+  tryNow(): void {
     this.#isDue = true;
     this.#pause.wake();
   }

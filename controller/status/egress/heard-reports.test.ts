@@ -10,16 +10,16 @@ describe('HeardReports', () => {
   it('has a silent agent’s last report, and forgets those of deleted nodes', () => {
     const clock = fakeClock();
     const heard = new HeardReports(clock);
-    assert.equal(heard.take(report('a')), undefined);
-    heard.take(report('gone'));
+    assert.equal(heard.receive(report('a')), undefined);
+    heard.receive(report('gone'));
     clock.pass(SILENCE + 1);
     const first = report('new');
-    heard.take(first);
+    heard.receive(first);
     assert.equal(heard.fresh('a'), undefined);
     assert.deepEqual(heard.last('a'), report('a'));
     heard.keep(new Set(['a']));
     assert.equal(heard.size, 2, 'a node that is not listed yet stays');
     assert.equal(heard.last('gone'), undefined);
-    assert.equal(heard.take(report('new')), first);
+    assert.equal(heard.receive(report('new')), first);
   });
 });

@@ -21,7 +21,7 @@ export class HeardReports {
   }
 
   /** @returns the report before */
-  take(report: NodeReport): NodeReport | undefined {
+  receive(report: NodeReport): NodeReport | undefined {
     const before = this.last(report.node);
     this.#heard.set(report.node, { report, at: this.#clock.now() });
     return before;

@@ -89,7 +89,7 @@ export class EgressStatusKeeper {
     this.#leases = new Leases({
       clock: options.heartbeatClock,
       granter: options.granter,
-      changed: () => this.#lookAtGateways(),
+      changed: () => this.#scheduleGateways(),
     });
     this.#gateways = new GatewayDecisions({
       ...options,
@@ -109,13 +109,13 @@ export class EgressStatusKeeper {
     const { compiled: last, problems } = before ?? {};
     if (nodes !== last?.nodes) this.#heard.keep(new Set(nodes.map(({ name }) => name)));
     if (allocations !== last?.allocations || nodes !== last.nodes || state.problems !== problems)
-      this.#lookAtGateways();
-    this.#look();
+      this.#scheduleGateways();
+    this.#schedule();
   }
 
   /** The granter has answered a heartbeat. */
-  taken(taken: Taken): void {
-    this.#leases.taken(taken);
+  heartbeatAnswered(heartbeatAnswered: Taken): void {
+    this.#leases.heartbeatAnswered(heartbeatAnswered);
   }
 
   /** Slots and addresses under a lease. */
@@ -129,8 +129,8 @@ export class EgressStatusKeeper {
   }
 
   report(report: NodeReport): void {
-    const before = this.#heard.take(report);
-    if (!isDeepStrictEqual(factsOf(before), factsOf(report))) this.#look();
+    const before = this.#heard.receive(report);
+    if (!isDeepStrictEqual(factsOf(before), factsOf(report))) this.#schedule();
   }
 
   version(before: EgressVersion | null, now: EgressVersion | null): void {
@@ -143,8 +143,8 @@ export class EgressStatusKeeper {
     } else this.#versions.set(key, now);
     // The status in the API counts: what somebody else wrote is replaced at the next look.
     this.#submitted.delete(key);
-    if (one.kind === 'EgressGateway') this.#lookAtGateways();
-    this.#look();
+    if (one.kind === 'EgressGateway') this.#scheduleGateways();
+    this.#schedule();
   }
 
   /** If false, drops pending writes. */
@@ -162,8 +162,8 @@ export class EgressStatusKeeper {
     if (leads) {
       if (this.#state !== null) this.#leases.begin(this.#state.compiled.allocations);
       this.#listen();
-      this.#lookAtGateways();
-      this.#look();
+      this.#scheduleGateways();
+      this.#schedule();
       return;
     }
     this.#leases.end();
@@ -173,21 +173,21 @@ export class EgressStatusKeeper {
 
   #listen(): void {
     this.#cancelListening = this.#clock.after(LISTEN, () => {
-      this.#look();
+      this.#schedule();
       this.#listen();
     });
   }
 
-  #look(): void {
+  #schedule(): void {
     if (this.#leadsSince === null || this.#state === null) return;
     this.#cancel ??= this.#clock.after(GATHER, () => {
       this.#cancel = null;
-      this.#lookNow();
+      this.#reconcile();
     });
   }
 
   /** At once: what waits for an owner has none meanwhile. Events of one turn count together. */
-  #lookAtGateways(): void {
+  #scheduleGateways(): void {
     if (this.#leadsSince === null || this.#state === null) return;
     this.#cancelGateways ??= this.#clock.after(0, () => {
       this.#cancelGateways = null;
@@ -210,11 +210,11 @@ export class EgressStatusKeeper {
     this.#cancelNext =
       next === Number.POSITIVE_INFINITY
         ? null
-        : this.#clock.after(Math.ceil(next), () => this.#lookAtGateways());
+        : this.#clock.after(Math.ceil(next), () => this.#scheduleGateways());
     return decisions;
   }
 
-  #lookNow(): void {
+  #reconcile(): void {
     if (this.#state === null) return;
     const { compiled, policies, problems } = this.#state;
     const lines = errorLines(problems);

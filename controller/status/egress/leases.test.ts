@@ -23,12 +23,16 @@ function allocation(leaseSeconds: number) {
 
 /** With its granter in the same process. */
 class GrantedLeases extends Leases {
-  readonly take: (request: LeaseRequest) => ReturnType<LeaseGranter['take']>;
+  readonly take: (request: LeaseRequest) => ReturnType<LeaseGranter['grant']>;
 
   constructor(clock: { now(): number }) {
-    const granter = new LeaseGranter({ clock, isLeader: () => true, taken: (taken) => this.taken(taken) });
+    const granter = new LeaseGranter({
+      clock,
+      isLeader: () => true,
+      answered: (taken) => this.heartbeatAnswered(taken),
+    });
     super({ clock, granter, changed() {} });
-    this.take = (request) => granter.take(request);
+    this.take = (request) => granter.grant(request);
   }
 }
 

@@ -88,7 +88,7 @@ export class Leases {
   }
 
   /** The granter has answered a heartbeat. */
-  taken({ at, request, grants }: Taken): void {
+  heartbeatAnswered({ at, request, grants }: Taken): void {
     if (!this.#isServing) return;
     const before = this.#table.heard(request.node);
     this.#table.follow(at, request, grants);

@@ -123,8 +123,8 @@ class WatchedCluster implements ClusterSource {
     this.#transport = apiTransport(options.kubeConfig);
     this.#state = clusterState(options);
     ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
-    this.#timer = new Debounce(() => this.#look(), { quiet, longest });
-    this.#turns = new TenantTurns({ quiet, due: () => void this.#lookAtAll() });
+    this.#timer = new Debounce(() => this.#publishListed(), { quiet, longest });
+    this.#turns = new TenantTurns({ quiet, due: () => void this.#publishAll() });
     const documented = [...NODEWALL, ...ANTREA, GUARDRAIL, ...egressResources(options)].map((resource) => {
       return { resource, of: this.#documented(resource, options) };
     });
@@ -156,7 +156,7 @@ class WatchedCluster implements ClusterSource {
 
   async prove(): Promise<void> {
     await Promise.all(this.#reflectors.map((one) => one.prove()));
-    await this.#lookAtAll();
+    await this.#publishAll();
   }
 
   async flush(): Promise<void> {
@@ -183,16 +183,16 @@ class WatchedCluster implements ClusterSource {
   }
 
   /** With what waits for its turn. */
-  #lookAtAll(): Promise<void> {
+  #publishAll(): Promise<void> {
     this.#isTurn = true;
     return this.#timer.now();
   }
 
-  async #look(): Promise<void> {
+  async #publishListed(): Promise<void> {
     if (!this.#reflectors.every((one) => one.isListed())) return;
     const isTurn = this.#isTurn;
     this.#isTurn = false;
-    if (isTurn) await this.#turns.take(() => this.#publish());
+    if (isTurn) await this.#turns.run(() => this.#publish());
     else await this.#publish();
   }
 

@@ -22,8 +22,8 @@ function listed(store: ObjectStore<string>, ...objects: readonly Version[]): Par
 
 describe('ObjectStore', () => {
   let store: ObjectStore<string>;
-  const put = (key: string, version: number) => store.take(at(key, version), false);
-  const remove = (key: string, version: number) => store.take(at(key, version), true);
+  const put = (key: string, version: number) => store.receive(at(key, version), false);
+  const remove = (key: string, version: number) => store.receive(at(key, version), true);
 
   beforeEach(() => {
     store = versions();
@@ -87,7 +87,7 @@ describe('ObjectStore', () => {
     );
     const object = (label: string | null) => ({ ...at('a', 11), raw: { label } });
     labelled.replace(labelled.startList(), 10);
-    labelled.take(object('wr}ng'), false);
+    labelled.receive(object('wr}ng'), false);
     const listing = (label: string | null) => {
       const list = labelled.startList(false);
       list.add(object(label));

@@ -103,7 +103,7 @@ export class ObjectStore<T> {
     this.#position = null;
   }
 
-  take(object: RawObject, isDeletion: boolean): Taken<T> {
+  receive(object: RawObject, isDeletion: boolean): Taken<T> {
     const { key, version } = object;
     const known = this.#stored.get(key);
     const isLate = this.#position !== null && version <= this.#position;

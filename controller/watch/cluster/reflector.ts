@@ -170,7 +170,7 @@ class ResourceReflector<T> implements Reflector {
       list.end();
     }
     if (version === null) {
-      if (!wasAbsent) this.#takeAbsence();
+      if (!wasAbsent) this.#setAbsent();
       return false;
     }
     this.#counts.lists++;
@@ -181,7 +181,7 @@ class ResourceReflector<T> implements Reflector {
     return true;
   }
 
-  #takeAbsence(): void {
+  #setAbsent(): void {
     this.#counts.state = 'absent';
     this.#counts.lacks = null;
     this.#hear();
@@ -203,7 +203,7 @@ class ResourceReflector<T> implements Reflector {
         this.#counts.lacks = null;
         this.#open = watch;
       },
-      take: (lines) => this.#takeLines(lines),
+      received: (lines) => this.#receiveLines(lines),
     });
     this.#request = watch;
     try {
@@ -220,17 +220,17 @@ class ResourceReflector<T> implements Reflector {
   }
 
   /** Changes taken before a line that fails are reported all the same. */
-  #takeLines(lines: readonly string[]): void {
+  #receiveLines(lines: readonly string[]): void {
     const changes: Change<T>[] = [];
     try {
-      for (const line of lines) this.#takeLine(line, changes);
+      for (const line of lines) this.#receiveLine(line, changes);
     } finally {
       this.#counts.objects = this.#store.size();
       if (changes.length > 0) this.#options.changed(changes);
     }
   }
 
-  #takeLine(line: string, changes: Change<T>[]): void {
+  #receiveLine(line: string, changes: Change<T>[]): void {
     const event = parseWatchEvent(line, this.#options.resource);
     const before = this.#store.position() ?? 0;
     this.#counts.lastEvent = Date.now();
@@ -242,7 +242,7 @@ class ResourceReflector<T> implements Reflector {
       this.#store.advance(event.version);
     } else {
       this.#counts.events++;
-      const { change, isDisordered } = this.#store.take(event.object, event.type === 'delete');
+      const { change, isDisordered } = this.#store.receive(event.object, event.type === 'delete');
       if (change !== null) changes.push(change);
       if (isDisordered) {
         const { key, version } = event.object;

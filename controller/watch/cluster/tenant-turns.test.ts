@@ -18,7 +18,7 @@ describe('TenantTurns', () => {
       quiet: 15,
       clock,
       due: () =>
-        void tenants.take(async () => {
+        void tenants.run(async () => {
           turns.push({ at: clock.now(), changes: applied });
           applied = [];
           clock.pass(takes());
@@ -64,7 +64,7 @@ describe('TenantTurns', () => {
 
   it('rests after a turn also from changes that came during it', async () => {
     const clock = fakeClock();
-    const tenants: TenantTurns = new TenantTurns({ quiet: 15, clock, due: () => void tenants.take(turn) });
+    const tenants: TenantTurns = new TenantTurns({ quiet: 15, clock, due: () => void tenants.run(turn) });
     const ended: number[] = [];
     const turn = async (): Promise<void> => {
       await nextTurn();
@@ -86,7 +86,7 @@ describe('TenantTurns', () => {
 
   it('rests only after a turn that had something', async () => {
     const { clock, turns, add, tenants } = start(() => 10);
-    await tenants.take(async () => clock.pass(1_000));
+    await tenants.run(async () => clock.pass(1_000));
     add('a');
     clock.pass(15);
     assert.equal(turns.length, 1);

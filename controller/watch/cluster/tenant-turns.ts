@@ -43,7 +43,7 @@ export class TenantTurns {
   }
 
   /** The turn: applies all that waits, and does what follows from it. */
-  async take(then: () => Promise<void>): Promise<void> {
+  async run(then: () => Promise<void>): Promise<void> {
     this.#cancel();
     // Changes that come during the turn wait for the next, after the rest.
     this.#isDue = true;

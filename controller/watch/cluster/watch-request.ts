@@ -17,7 +17,7 @@ export interface WatchRequestOptions {
   /** Called when the API server has accepted the watch. */
   readonly opened: () => void;
   /** Called with the complete lines of each chunk. */
-  readonly take: (lines: readonly string[]) => void;
+  readonly received: (lines: readonly string[]) => void;
 }
 
 /** Bytes; an object is at most 3 MiB in etcd. */
@@ -87,7 +87,7 @@ export class WatchRequest {
     for await (const chunk of chunks) {
       const lines = [...splitter.push(chunk)];
       if (lines.length > 0) this.#limit.restart();
-      this.#options.take(lines);
+      this.#options.received(lines);
     }
     splitter.end();
   }

@@ -48,7 +48,11 @@ export class SimController {
     const { now, after } = this.process;
     const date = (): Date => new Date(Date.UTC(2026, 0, 1) + world.now + this.dateOffset);
     const clock = { now, after, date };
-    this.#granter = new LeaseGranter({ clock, isLeader: isElected, taken: (one) => this.#keeper.taken(one) });
+    this.#granter = new LeaseGranter({
+      clock,
+      isLeader: isElected,
+      answered: (one) => this.#keeper.heartbeatAnswered(one),
+    });
     this.#keeper = new EgressStatusKeeper({
       writer: this.#writer(),
       gatewayWriter: this.#writer(),
@@ -85,7 +89,7 @@ export class SimController {
 
   /** Null: it does not lead. */
   lease(request: LeaseRequest, answered: (answer: LeaseAnswer | null) => void): void {
-    this.process.run(() => answered(this.#granter.take(request)));
+    this.process.run(() => answered(this.#granter.grant(request)));
   }
 
   #turn(): void {
