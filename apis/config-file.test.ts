@@ -206,7 +206,9 @@ dataplane: iptables
     const inward = [
       { name: 'd', from: 'peer', family: null, target: { kind: 'tcp', port: 22 } },
       {
-        ...{ name: 'e', from: 'controller', family: 6 },
+        name: 'e',
+        from: 'controller',
+        family: 6,
         target: { kind: 'http', url: 'http://node6:8080/x', port: 8080 },
       },
       { name: 'f', from: 'peer', family: 4, target: { kind: 'icmp' } },

@@ -2,10 +2,19 @@ import assert from 'node:assert/strict';
 import { cellState, isInRanges, type OverviewNode, type PolicyException, toRanges } from './console.ts';
 
 const node = (phase: OverviewNode['phase']): OverviewNode => ({
-  ...{ name: phase, phase, message: '', reported: null, version: null, dataplane: null },
+  name: phase,
+  phase,
+  message: '',
+  reported: null,
+  version: null,
+  dataplane: null,
 });
 const pending: PolicyException = {
-  ...{ state: 'Pending', reason: '', rule: null, generation: 1, since: '' },
+  state: 'Pending',
+  reason: '',
+  rule: null,
+  generation: 1,
+  since: '',
   nodes: [[1, 3]],
 };
 

@@ -16,7 +16,9 @@ describe('inward probes on the wire', () => {
     const url = 'https://node6:10250/healthz';
     const http = inwardConnection({ family: 6, target: { kind: 'http', url, port: 10_250 } }, BOTH);
     assert.deepEqual(http, {
-      ...{ kind: 'http', port: 10_250, address: '2001:db8::1' },
+      kind: 'http',
+      port: 10_250,
+      address: '2001:db8::1',
       url: 'https://[2001:db8::1]:10250/healthz',
     });
   });

@@ -46,8 +46,12 @@ export function toDefinitionText(object: Definition, generation: number, recorde
   const spec = object.kind === 'Tier' ? { priority: object.priority } : object.spec;
   const apiVersion = `${apiGroup}/${API_VERSIONS[apiGroup]}`;
   return JSON.stringify({
-    ...{ generation, recorded: recorded.toISOString() },
-    ...{ apiVersion, kind, metadata: { name }, spec },
+    generation,
+    recorded: recorded.toISOString(),
+    apiVersion,
+    kind,
+    metadata: { name },
+    spec,
   });
 }
 

@@ -61,7 +61,10 @@ function toStatus({ allocations, policies, ways }: CompiledEgress) {
 function toGateway({ gateway, candidates, slots, policies }: Allocation) {
   const { name, apiGroup, spec, status } = gateway;
   return {
-    ...{ name, apiGroup, source: spec.source, choice: spec.choice },
+    name,
+    apiGroup,
+    source: spec.source,
+    choice: spec.choice,
     nodes: candidates.map((candidate) => ({
       name: candidate.name,
       ready: candidate.ready,
@@ -88,7 +91,11 @@ function toPolicy(policy: EgressPolicy, ways: CompiledEgress['ways']) {
   const paths = way === undefined ? [] : [way.paths[4], way.paths[6]];
   const exits = paths.flatMap((path) => exitsOf(path));
   return {
-    ...{ kind, apiGroup, policy: policyText({ namespace, name }), mode: spec.mode, action: spec.action },
+    kind,
+    apiGroup,
+    policy: policyText({ namespace, name }),
+    mode: spec.mode,
+    action: spec.action,
     gateway: way?.gateway?.name ?? null,
     addresses: unique(exits.flatMap(({ addresses }) => addresses)),
     nodes: unique(exits.map(({ node }) => node)),

@@ -8,7 +8,11 @@ import { nodeView } from '../controller/publish/node-view.ts';
 const REST = { name: 'rest', action: 'Drop' } as const;
 /** Closes all that a policy without ports can close. */
 const BLANKET: ClusterNetworkPolicy = {
-  ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'blanket', uid: '', generation: 0 },
+  kind: 'ClusterNetworkPolicy',
+  apiGroup: 'nodewall.io',
+  name: 'blanket',
+  uid: '',
+  generation: 0,
   spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: [REST], egress: [REST] },
 };
 

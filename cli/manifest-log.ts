@@ -68,7 +68,10 @@ export function manifestLog(node: string, log: Log) {
       } else if (objects !== read && own !== made) {
         const { addresses, labels } = own;
         log.info('no manifest declares a Node: this machine is the Node', {
-          ...{ node, stage: 'compile', addresses, labels },
+          node,
+          stage: 'compile',
+          addresses,
+          labels,
         });
       }
       made = own;

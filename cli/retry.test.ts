@@ -6,7 +6,11 @@ import { retryInCluster } from './retry.ts';
 describe('retry from a workstation', () => {
   let patched: [string, unknown][];
   const failing = (policy: string, rolledBack?: true, apiGroup = 'nodewall.io') => ({
-    ...{ apiGroup, policy, generation: 2, rule: null, reason: '' },
+    apiGroup,
+    policy,
+    generation: 2,
+    rule: null,
+    reason: '',
     ...present({ rolledBack }),
   });
   const items = [

@@ -75,7 +75,9 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null, renamed: '' };
   const enforcement = await startEnforcement({
     ...parts,
-    ...{ saved, clock: systemClock, reports },
+    saved,
+    clock: systemClock,
+    reports,
     apiServer: () =>
       apiServerEndpoints(outcome.snapshot?.objects ?? NO_OBJECTS).flatMap(({ addresses }) => addresses),
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),

@@ -4,7 +4,9 @@ import { oneLine, statusText } from './status-text.ts';
 describe('the text of a status', () => {
   it('has problems first, five of a kind, and no control sequences', () => {
     const silent = Array.from({ length: 7 }, (_, i) => ({
-      ...{ object: `Node/n${i}`, phase: 'Silent', message: 'no report since \u001b[31mnoon\nand more' },
+      object: `Node/n${i}`,
+      phase: 'Silent',
+      message: 'no report since \u001b[31mnoon\nand more',
     }));
     const text = statusText({
       nodes: { Enforced: 2, Silent: 7 },

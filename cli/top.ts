@@ -60,9 +60,15 @@ export async function topCommand(options: TopOptions): Promise<ExitStatus> {
 function ratesJson(matched: readonly Matched[], seconds: number): string {
   return json(
     matched.map(({ rule, packets, bytes, nodes }) => ({
-      ...{ policy: rule.policy, rule: rule.rule, direction: rule.direction, traffic: rule.traffic },
-      ...{ action: rule.action, mode: rule.mode, nodes },
-      ...{ packetsPerSecond: packets / seconds, bytesPerSecond: bytes / seconds },
+      policy: rule.policy,
+      rule: rule.rule,
+      direction: rule.direction,
+      traffic: rule.traffic,
+      action: rule.action,
+      mode: rule.mode,
+      nodes,
+      packetsPerSecond: packets / seconds,
+      bytesPerSecond: bytes / seconds,
     })),
   );
 }

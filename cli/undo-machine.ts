@@ -58,7 +58,9 @@ async function waysBackOf(stateDir: string): Promise<MachineWaysBack> {
       );
     const holds = (memory?.holds ?? []).filter(({ isBrief }) => !isBrief);
     return {
-      ...{ isRunning, isOff: readOff(stateDir) !== null, manifests: saved?.paths ?? null },
+      isRunning,
+      isOff: readOff(stateDir) !== null,
+      manifests: saved?.paths ?? null,
       tried: (memory?.trial?.changes ?? []).map(({ key }) => key),
       held: holds.map(({ key, since, why }) => ({ policy: key, since, reason: holdText(why) })),
     };

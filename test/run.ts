@@ -47,7 +47,11 @@ const MADE_FIRST: { readonly [suite: string]: string } = {
 const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'build/cluster/box.ts' };
 /** Suites whose files run side by side: those of kernel and e2e mostly wait. */
 const JOBS: { readonly [suite: string]: number } = {
-  ...{ unit: 2, properties: 2, addon: 2, kernel: 3, e2e: 4 },
+  unit: 2,
+  properties: 2,
+  addon: 2,
+  kernel: 3,
+  e2e: 4,
 };
 /** The files that take longest begin first, so that no job ends long after the others. */
 const FIRST =

@@ -146,7 +146,8 @@ export class DeadlineKeeper {
     } catch (error) {
       if (this.#milliseconds === null) return 'failed';
       log.warn('cannot renew the deadline of the rules that are tried; trying again', {
-        ...{ stage: 'guard', error: (error as Error).message },
+        stage: 'guard',
+        error: (error as Error).message,
       });
       this.#again(AGAIN);
       return 'failed';

@@ -18,8 +18,14 @@ export function minimalState(
   });
   return {
     state: {
-      ...{ node, allNodes, controllers, apiServerPorts, nodeAddresses },
-      ...{ rules: [CLOSE], addressSets: new Map(used), serviceSets: new Map() },
+      node,
+      allNodes,
+      controllers,
+      apiServerPorts,
+      nodeAddresses,
+      rules: [CLOSE],
+      addressSets: new Map(used),
+      serviceSets: new Map(),
     },
     config: { ...config, failsafe: { ...failsafe, ingress: [...failsafe.ingress, ...ssh] } },
   };
@@ -28,9 +34,21 @@ export function minimalState(
 const CLOSE: CompiledRule = {
   id: 'boot-minimal',
   source: {
-    ...{ apiGroup: 'nodewall.io', policy: 'boot-minimal', uid: '', generation: 0 },
-    ...{ direction: 'ingress', ruleIndex: 0, rule: 'close' },
+    apiGroup: 'nodewall.io',
+    policy: 'boot-minimal',
+    uid: '',
+    generation: 0,
+    direction: 'ingress',
+    ruleIndex: 0,
+    rule: 'close',
   },
-  ...{ tier: '', tierPriority: 0, priority: 0, action: 'Drop', mode: 'Enforce', traffic: 'Host' },
-  ...{ peers: [{ kind: 'any' }], services: [], log: null },
+  tier: '',
+  tierPriority: 0,
+  priority: 0,
+  action: 'Drop',
+  mode: 'Enforce',
+  traffic: 'Host',
+  peers: [{ kind: 'any' }],
+  services: [],
+  log: null,
 };

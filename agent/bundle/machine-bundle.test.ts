@@ -75,9 +75,19 @@ describe('support bundle of a machine', () => {
 
     const inventory = new FlowInventory(Date.now());
     const flow: SeenFlow = {
-      ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 0 },
-      ...{ peer: '198.51.100.9', port: 22, type: null, code: null, local: '192.0.2.1', srcPort: 40_000 },
-      ...{ originalDst: null, originalPort: null },
+      direction: 'ingress',
+      traffic: 'Host',
+      verdict: 'Allow',
+      protocol: 6,
+      group: 0,
+      peer: '198.51.100.9',
+      port: 22,
+      type: null,
+      code: null,
+      local: '192.0.2.1',
+      srcPort: 40_000,
+      originalDst: null,
+      originalPort: null,
     };
     inventory.seen(inventory.kindOf(flow, Date.now()), flow, { now: Date.now(), connections: 1 });
     await stateFile(stateDir, FLOWS_FILE).write(inventoryText(inventory, 'n1'));

@@ -9,7 +9,9 @@ import { labelsOf, slotMark } from './render/marks.ts';
 
 const settled = (): Promise<void> => new Promise(setImmediate);
 const ended = (some: Partial<EndedConnections>): EndedConnections => ({
-  ...{ marks: new Set<number>(), addresses: new Set<string>(), unopened: new Set<number>() },
+  marks: new Set<number>(),
+  addresses: new Set<string>(),
+  unopened: new Set<number>(),
   ...some,
 });
 const refusal = (code: string): NftError => Object.assign(new Error(code), { code }) as NftError;

@@ -28,7 +28,10 @@ describe('withLingering', () => {
 
   it('keeps the keys that a controller does not say again, of the same ends', () => {
     const end = (node: string, key: string, mac = '0e:00:00:00:00:01'): TunnelEnd => ({
-      ...{ node, address: '192.0.2.1', mac, key },
+      node,
+      address: '192.0.2.1',
+      mac,
+      key,
     });
     const state = (...ends: readonly TunnelEnd[]) =>
       fakeNodeEgress({

@@ -19,8 +19,12 @@ function bytes(text: string): Uint8Array {
 
 function entry(dst: string, mark: number, changes: Partial<ConntrackEntry> = {}): ConntrackEntry {
   const tuple = (source: string, destination: string) => ({
-    ...{ source: bytes(source), destination: bytes(destination), sourcePort: 1, destinationPort: 2 },
-    ...{ icmpType: null, icmpCode: null },
+    source: bytes(source),
+    destination: bytes(destination),
+    sourcePort: 1,
+    destinationPort: 2,
+    icmpType: null,
+    icmpCode: null,
   });
   const ends = { original: tuple(POD, dst), reply: tuple(dst, POD) };
   const known = { protocol: 6, status: 14, tcpState: 3, mark, labels: new Uint8Array(0), identity: [] };
@@ -144,7 +148,10 @@ describe('connections of an egress policy', () => {
           mark: async () => [],
           delete: async () => [],
         },
-        ...{ waker: { wake() {} }, policy: null, own: new Set(own), isDryRun: true },
+        waker: { wake() {} },
+        policy: null,
+        own: new Set(own),
+        isDryRun: true,
         signal: new AbortController().signal,
         ended: ({ dst, steered }) => void ended.push(`${dst} ${steered}`),
       });

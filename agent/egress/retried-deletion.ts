@@ -25,7 +25,9 @@ export interface DeletionParts<Work> {
 export function retriedDeletion<Work>(parts: DeletionParts<Work>): Retried<Work> {
   const { clock, log, problem, merge, run, open = () => new Conntrack() } = parts;
   return new Retried({
-    ...{ clock, waits: DELETION_WAITS, merge },
+    clock,
+    waits: DELETION_WAITS,
+    merge,
     async run(work) {
       const conntrack = open();
       try {

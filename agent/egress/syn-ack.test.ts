@@ -12,8 +12,13 @@ function tuple(source: string, destination: string, ports: Partial<ConntrackTupl
     return packAddress(address);
   }) as [Uint8Array, Uint8Array];
   return {
-    ...{ source: from, destination: to, sourcePort: 443, destinationPort: 51_000 },
-    ...{ icmpType: null, icmpCode: null, ...ports },
+    source: from,
+    destination: to,
+    sourcePort: 443,
+    destinationPort: 51_000,
+    icmpType: null,
+    icmpCode: null,
+    ...ports,
   };
 }
 

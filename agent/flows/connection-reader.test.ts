@@ -13,7 +13,8 @@ const facts = new FlowFacts({
     { address: NODE, netmask: '255.255.255.0' },
     { address: NODE_6, netmask: 'ffff:ffff:ffff:ffff::' },
   ],
-  ...{ links: [], routes: null },
+  links: [],
+  routes: null,
 });
 
 function readerOf(): (ends: Ends) => KnownFlow[] {

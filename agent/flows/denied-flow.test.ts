@@ -4,9 +4,21 @@ import type { ConnectionRecord } from '../record/record.ts';
 import { toDeniedFlow } from './denied-flow.ts';
 
 const RECORD: ConnectionRecord = {
-  ...{ time: '2026-01-01T00:00:00Z', node: 'n', verdict: 'Drop', policy: 'p', apiGroup: 'nodewall.io' },
-  ...{ tier: 'application', rule: 'r', ruleIndex: 0, direction: 'ingress', traffic: 'Host' },
-  ...{ src: '198.51.100.7', dst: '192.0.2.1', protocol: 'tcp', srcPort: 40_000, dstPort: 80 },
+  time: '2026-01-01T00:00:00Z',
+  node: 'n',
+  verdict: 'Drop',
+  policy: 'p',
+  apiGroup: 'nodewall.io',
+  tier: 'application',
+  rule: 'r',
+  ruleIndex: 0,
+  direction: 'ingress',
+  traffic: 'Host',
+  src: '198.51.100.7',
+  dst: '192.0.2.1',
+  protocol: 'tcp',
+  srcPort: 40_000,
+  dstPort: 80,
 };
 
 const flowOf = (changes: Partial<ConnectionRecord>) =>
@@ -15,9 +27,19 @@ const flowOf = (changes: Partial<ConnectionRecord>) =>
 describe('a denied flow', () => {
   it('has the other end, the port of the server and the link group', () => {
     assert.deepEqual(flowOf({ interfaceGroup: 'pods' }), {
-      ...{ direction: 'ingress', traffic: 'Host', protocol: 6, peer: '198.51.100.7', port: 80 },
-      ...{ type: null, code: null, group: 8, verdict: 'Drop', local: '192.0.2.1', srcPort: 40_000 },
-      ...{ originalDst: null, originalPort: null },
+      direction: 'ingress',
+      traffic: 'Host',
+      protocol: 6,
+      peer: '198.51.100.7',
+      port: 80,
+      type: null,
+      code: null,
+      group: 8,
+      verdict: 'Drop',
+      local: '192.0.2.1',
+      srcPort: 40_000,
+      originalDst: null,
+      originalPort: null,
     });
     const out = flowOf({
       direction: 'egress',

@@ -9,9 +9,19 @@ const SMALL: Bounds = { kinds: 100, peers: 4, networks: 2, ports: 3, newcomers: 
 
 function flow(changes: Partial<SeenFlow> = {}): SeenFlow {
   return {
-    ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 0 },
-    ...{ peer: '198.51.100.1', port: 443, type: null, code: null },
-    ...{ local: '192.0.2.1', srcPort: 40_000, originalDst: null, originalPort: null },
+    direction: 'ingress',
+    traffic: 'Host',
+    verdict: 'Allow',
+    protocol: 6,
+    group: 0,
+    peer: '198.51.100.1',
+    port: 443,
+    type: null,
+    code: null,
+    local: '192.0.2.1',
+    srcPort: 40_000,
+    originalDst: null,
+    originalPort: null,
     ...changes,
   };
 }

@@ -133,7 +133,11 @@ export class FlowInventory {
       fold,
       peer: foldedPeer(flow.peer, fold.peers),
       last: flow,
-      ...{ firstSeen: now, lastSeen: now, connections: 0, live: null, isGone: false },
+      firstSeen: now,
+      lastSeen: now,
+      connections: 0,
+      live: null,
+      isGone: false,
     };
     this.#newcomers++;
     this.#enter(kind);

@@ -36,7 +36,11 @@ class Bed {
 
   constructor(hasEvents = true) {
     this.watch = new FlowWatch({
-      ...{ node: 'n', inventory: this.inventory, clock: this.clock, pods: PODS, hasEvents },
+      node: 'n',
+      inventory: this.inventory,
+      clock: this.clock,
+      pods: PODS,
+      hasEvents,
       log: { error: (message) => this.log.push(message) },
       openMonitor: (_, listener) => {
         this.open.add(listener);
@@ -211,11 +215,9 @@ describe('the watch of connections', () => {
     bed.factsError = new Error('EMFILE');
     const flood = (from: number): Ends[] =>
       Array.from({ length: 1_000 }, (_, i) => ({
-        ...{
-          src: `10.${(from + i) >> 16}.${((from + i) >> 8) & 255}.${(from + i) & 255}`,
-          dst: NODE,
-          port: 22,
-        },
+        src: `10.${(from + i) >> 16}.${((from + i) >> 8) & 255}.${(from + i) & 255}`,
+        dst: NODE,
+        port: 22,
       }));
     for (let second = 0; second < 12; second++) {
       await bed.begun(flood(second * 1_000));

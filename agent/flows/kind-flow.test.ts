@@ -5,9 +5,19 @@ import { toFlow } from './kind-flow.ts';
 
 function flowOf(changes: Partial<SeenFlow>) {
   const seen: SeenFlow = {
-    ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 8 },
-    ...{ peer: '198.51.100.1', port: 443, type: null, code: null, local: '192.0.2.1', srcPort: 40_000 },
-    ...{ originalDst: null, originalPort: null },
+    direction: 'ingress',
+    traffic: 'Host',
+    verdict: 'Allow',
+    protocol: 6,
+    group: 8,
+    peer: '198.51.100.1',
+    port: 443,
+    type: null,
+    code: null,
+    local: '192.0.2.1',
+    srcPort: 40_000,
+    originalDst: null,
+    originalPort: null,
     ...changes,
   };
   return toFlow(new FlowInventory(0).kindOf(seen, 0));
@@ -19,7 +29,9 @@ describe('the flow that rules are asked about', () => {
     const rest = { traffic: 'Host', protocol: 6, interfaceGroup: 8, srcPort: 40_000, dstPort: 443 };
     assert.deepEqual(flowOf({}), { direction: 'ingress', ...ends, ...rest });
     assert.deepEqual(flowOf({ direction: 'egress' }), {
-      ...{ direction: 'egress', src: ends.dst, dst: ends.src },
+      direction: 'egress',
+      src: ends.dst,
+      dst: ends.src,
       ...rest,
     });
   });

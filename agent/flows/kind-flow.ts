@@ -11,7 +11,12 @@ export function toFlow({ last }: Pick<FlowKind, 'last'>): Flow {
   const [src, dst] = direction === 'ingress' ? [peer, local] : [local, peer];
   const isIgmp = protocol === PROTOCOL_NUMBERS.igmp;
   return {
-    ...{ direction, traffic, src, dst, protocol, interfaceGroup: group },
+    direction,
+    traffic,
+    src,
+    dst,
+    protocol,
+    interfaceGroup: group,
     ...(srcPort === null ? {} : { srcPort }),
     ...(port === null ? {} : { dstPort: port }),
     ...(last.originalDst === null ? {} : { originalDst: last.originalDst }),

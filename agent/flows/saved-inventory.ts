@@ -70,8 +70,14 @@ function toKind(fields: Fields, now: number): FlowKind | null {
   const peer = foldedPeer(last.peer, fold.peers);
   const times = { firstSeen: Math.min(firstSeen, lastSeen, now), lastSeen: Math.min(lastSeen, now) };
   return {
-    ...{ key: kindKey(last, fold), fold, peer, last, ...times, connections },
-    ...{ live: null, isGone: false },
+    key: kindKey(last, fold),
+    fold,
+    peer,
+    last,
+    ...times,
+    connections,
+    live: null,
+    isGone: false,
   };
 }
 

@@ -466,8 +466,15 @@ describe('a rollback of several policies', () => {
 describe('egress gateways while rules are tried', () => {
   const good = { ...nodeState(closing('good', 22)), egress: fakeNodeEgress() };
   const begun: GuardState = {
-    ...{ confirmed: good, trial: null, interrupted: null, proof: null, check: null, lastCounted: null },
-    ...{ lacking: null, holds: [], rollbacks: new Map() },
+    confirmed: good,
+    trial: null,
+    interrupted: null,
+    proof: null,
+    check: null,
+    lastCounted: null,
+    lacking: null,
+    holds: [],
+    rollbacks: new Map(),
   };
   const times: GuardTimes = { window: 10_000, failAfter: 15_000, manual: null };
   const changes = [{ key: 'nodewall.io/next', digest: 'n', before: null, generation: 1 }];

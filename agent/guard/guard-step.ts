@@ -340,7 +340,8 @@ function rolledBack(
       ? { probe: why.probe, since: null, keys: keysOf(changes), attempt: trial.attempt }
       : null;
   const state: GuardState = {
-    ...{ ...before, check },
+    ...before,
+    check,
     trial: null,
     // The probes pass under the confirmed rules first: then the rest is tried.
     interrupted: isAlone ? null : { changes: rest, attempt: 0, counted },

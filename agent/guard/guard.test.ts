@@ -49,14 +49,12 @@ describe('guarded apply', () => {
     sent = null;
     settled = 0;
     const inward = {
-      ...{
-        changing() {},
-        ended() {},
-        close() {},
-        passing: () => [],
-        unmade: () => [],
-        round: async () => new Map(),
-      },
+      changing() {},
+      ended() {},
+      close() {},
+      passing: () => [],
+      unmade: () => [],
+      round: async () => new Map(),
       settled: () => ++settled,
     } as unknown as InwardProbes;
     guard = new Guard({
@@ -64,7 +62,11 @@ describe('guarded apply', () => {
       config: { ...DEFAULT_CONFIG, guard: { ...DEFAULT_CONFIG.guard, confirm: 'Manual' } },
       clock: { ...clock, date: () => new Date(clock.now()) },
       log: QUIET,
-      ...{ file, memory, confirmed, wasTried, inward },
+      file,
+      memory,
+      confirmed,
+      wasTried,
+      inward,
       probes: () => probes,
       verify: async () => {},
       isInTime: async () => true,

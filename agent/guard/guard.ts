@@ -121,7 +121,9 @@ export class Guard {
       interrupted: memory?.trial ?? null,
       // At the first start of all, the kernel has no rules of a trial.
       proof: confirmed === null && memory === null ? null : proofOf([]),
-      ...{ lacking: null, check: null, lastCounted: memory === null ? null : toLastCounted(memory) },
+      lacking: null,
+      check: null,
+      lastCounted: memory === null ? null : toLastCounted(memory),
       holds: memory?.holds ?? [],
       rollbacks: memory === null ? new Map() : toRollbacks(memory, clock),
     };
@@ -371,7 +373,10 @@ export class Guard {
     log.error(
       'rolled back to the last confirmed rules; the change is held until it is edited, or nodewall retry',
       {
-        ...{ node, stage: 'guard', policies, reason: holdText(why) },
+        node,
+        stage: 'guard',
+        policies,
+        reason: holdText(why),
         ...(rule === undefined ? {} : { policy: rule.policy, rule: rule.rule }),
       },
     );

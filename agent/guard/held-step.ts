@@ -95,7 +95,9 @@ export function triedAgain(before: GuardState, { at }: GuardEvent, { failAfter }
     return due.includes(hold) ? { ...rest, isBrief: true } : hold;
   });
   const state: GuardState = {
-    ...{ ...before, holds, interrupted: { changes, attempt: 1, counted } },
+    ...before,
+    holds,
+    interrupted: { changes, attempt: 1, counted },
     proof: { required: new Set(counted), since: at, passed: new Set(), missing: null },
   };
   const message = 'no rule was at fault at the rollback: the change is tried again once the probe passes';
@@ -167,7 +169,9 @@ export function keysOf(changes: readonly PolicyChange[]): string[] {
 export function proofOf(required: Iterable<string> | null): Proof {
   return {
     required: required === null ? null : new Set(required),
-    ...{ since: null, passed: new Set(), missing: null },
+    since: null,
+    passed: new Set(),
+    missing: null,
   };
 }
 

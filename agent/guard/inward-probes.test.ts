@@ -176,14 +176,12 @@ describe('inward probes', () => {
 
   it('are flows of the family that was asked for', () => {
     const one = new InwardProbes({
-      ...{
-        node: 'a',
-        probes: () => [PING],
-        milliseconds: 1,
-        clock,
-        random: () => 1,
-        log: createLogger({ silent: true }),
-      },
+      node: 'a',
+      probes: () => [PING],
+      milliseconds: 1,
+      clock,
+      random: () => 1,
+      log: createLogger({ silent: true }),
       ask: async () => [made('ping', { address: '2001:db8::1', source: '2001:db8::2' })],
     });
     assert.equal(one.all()[0]?.flow, null);

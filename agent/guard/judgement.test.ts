@@ -76,7 +76,8 @@ describe('the judgement of a state in force', () => {
 
   it('counts a probe that nobody made before, and not one that failed or that confirmed rules deny', async () => {
     const probe = (name: string, port: number): Probe => ({
-      ...{ kind: 'outward', name },
+      kind: 'outward',
+      name,
       attempts: [{ kind: 'tcp', address: '192.0.2.9', port }],
     });
     failed = ['fails'];
@@ -90,7 +91,8 @@ describe('the judgement of a state in force', () => {
 
   it('counts a probe that failed by chance just before, if the change denies it and it passed the last time', async () => {
     const probe = (name: string, port: number): Probe => ({
-      ...{ kind: 'outward', name },
+      kind: 'outward',
+      name,
       attempts: [{ kind: 'tcp', address: '192.0.2.9', port }],
     });
     confirmed = NOTHING;
@@ -189,7 +191,8 @@ describe('the judgement of a state in force', () => {
 
 const API_SERVER: FailsafeEntry = { protocol: 'tcp', ports: [6443, 6443], peers: ['192.0.2.1'] };
 const probe = (name: string, port: number): Probe => ({
-  ...{ kind: 'outward', name },
+  kind: 'outward',
+  name,
   attempts: [{ kind: 'tcp', address: '192.0.2.1', port }],
 });
 const PROBES = [probe('backup', 1), probe('mirror', 2)];

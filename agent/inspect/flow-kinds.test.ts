@@ -36,9 +36,19 @@ describe('the kinds of flows of a node', () => {
 
   function see(changes: Partial<SeenFlow>, ago = 0, live = 0): void {
     const flow: SeenFlow = {
-      ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 0 },
-      ...{ peer: '198.51.100.1', port: 22, type: null, code: null, local: '192.0.2.1', srcPort: 40_000 },
-      ...{ originalDst: null, originalPort: null },
+      direction: 'ingress',
+      traffic: 'Host',
+      verdict: 'Allow',
+      protocol: 6,
+      group: 0,
+      peer: '198.51.100.1',
+      port: 22,
+      type: null,
+      code: null,
+      local: '192.0.2.1',
+      srcPort: 40_000,
+      originalDst: null,
+      originalPort: null,
       ...changes,
     };
     const kind = inventory.kindOf(flow, NOW - ago);
@@ -52,7 +62,10 @@ describe('the kinds of flows of a node', () => {
   }
 
   const source = (of: FlowInventory): FlowSource => ({
-    ...{ inventory: of, node: 'n', read: async () => NOW, lastRead: () => NOW },
+    inventory: of,
+    node: 'n',
+    read: async () => NOW,
+    lastRead: () => NOW,
   });
 
   const enforce = () => stateFile(stateDir, 'node-state.jsonl').write(snapshotText()(nodeState(POLICY)));

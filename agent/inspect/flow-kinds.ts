@@ -86,13 +86,20 @@ function toNodeFlow(kind: FlowKind, config: Config, explain: Explainer | null): 
   const isOwn = fold.ports === 'own';
   const flow = toFlow(kind);
   return {
-    ...{ direction, traffic, peer, protocol: protocolName(protocol) },
+    direction,
+    traffic,
+    peer,
+    protocol: protocolName(protocol),
     ...(isOwn && port !== null ? { port } : {}),
     ...(isOwn && type !== null ? { icmpType: type } : {}),
     ...(isOwn && code !== null ? { icmpCode: code } : {}),
     ...(isOwn ? {} : { allPorts: true }),
     ...(group === 0 ? {} : { interfaceGroup: groupName(config, group) ?? group }),
-    ...{ verdict, connections, live, firstSeen: utcText(firstSeen), lastSeen: utcText(lastSeen) },
+    verdict,
+    connections,
+    live,
+    firstSeen: utcText(firstSeen),
+    lastSeen: utcText(lastSeen),
     flow,
     decision: explain === null ? null : explain(flow),
   };

@@ -14,29 +14,49 @@ const YOUNG = '2026-01-07T00:00:00Z';
 
 function rule(more: Partial<CountedRule> = {}): CountedRule {
   return {
-    ...{ id: 'r', direction: 'ingress', tier: 't', policy: 'web', apiGroup: 'nodewall.io', rule: 'in' },
-    ...{ ruleIndex: 0, action: 'Allow', mode: 'Enforce', traffic: 'Host', packets: 1, bytes: 1 },
-    ...{ lastHit: YOUNG, since: OLD, width: { v4: 0, v6: 0, ports: 65_536 } },
+    id: 'r',
+    direction: 'ingress',
+    tier: 't',
+    policy: 'web',
+    apiGroup: 'nodewall.io',
+    rule: 'in',
+    ruleIndex: 0,
+    action: 'Allow',
+    mode: 'Enforce',
+    traffic: 'Host',
+    packets: 1,
+    bytes: 1,
+    lastHit: YOUNG,
+    since: OLD,
+    width: { v4: 0, v6: 0, ports: 65_536 },
     ...more,
   };
 }
 
 const DECISION: Answer = {
-  ...{ verdict: 'Allow', policy: 'web', rule: 'in', ruleIndex: 0, tier: 't', reason: 'rule', skipped: [] },
+  verdict: 'Allow',
+  policy: 'web',
+  rule: 'in',
+  ruleIndex: 0,
+  tier: 't',
+  reason: 'rule',
+  skipped: [],
 };
 
 function flow(peer: string, port: number, more: Partial<NodeFlow> = {}): NodeFlow {
   return {
-    ...{
-      direction: 'ingress',
-      traffic: 'Host',
-      peer,
-      protocol: 'tcp',
-      port,
-      verdict: 'Allow',
-      connections: 1,
-    },
-    ...{ live: 0, firstSeen: OLD, lastSeen: YOUNG, flow: { direction: 'ingress' }, decision: DECISION },
+    direction: 'ingress',
+    traffic: 'Host',
+    peer,
+    protocol: 'tcp',
+    port,
+    verdict: 'Allow',
+    connections: 1,
+    live: 0,
+    firstSeen: OLD,
+    lastSeen: YOUNG,
+    flow: { direction: 'ingress' },
+    decision: DECISION,
     ...more,
   };
 }
@@ -139,10 +159,14 @@ describe('the width of a rule', () => {
   it('is its shortest prefix of each family, and its widest service', () => {
     assert.deepEqual(width({}), { v4: 0, v6: 0, ports: 65_536 });
     assert.deepEqual(width({ from: [cidr('10.0.0.0/8'), cidr('192.0.2.1/32')], ports: [tcp(80)] }), {
-      ...{ v4: 8, v6: null, ports: 1 },
+      v4: 8,
+      v6: null,
+      ports: 1,
     });
     assert.deepEqual(width({ from: [cidr('fd00::/48')], ports: [tcp(1, 100), udp(5)] }), {
-      ...{ v4: null, v6: 48, ports: 100 },
+      v4: null,
+      v6: 48,
+      ports: 100,
     });
     assert.equal(width({ from: [cidr('192.0.2.1/32')] })?.v4, 32);
     assert.equal(width({ ports: [{ protocol: 'TCP' }] })?.ports, 65_536);

@@ -117,7 +117,13 @@ function widerThanSeen(nodes: readonly SeenNode[], from: number): SeenFinding[] 
         .toSorted()
         .at(-1) ?? '';
     return {
-      ...{ kind: 'wider-than-seen', direction, policy, rule: rule.rule, since, lastHit: null, width },
+      kind: 'wider-than-seen',
+      direction,
+      policy,
+      rule: rule.rule,
+      since,
+      lastHit: null,
+      width,
       nodes: on.map(({ counts }) => counts.node).toSorted(),
       networks: hasFewPeers ? networks : [],
       services: hasFewPorts ? services : [],
@@ -194,7 +200,11 @@ function failsafeInEffect(nodes: readonly SeenNode[], from: number): SeenFinding
       const join = (of: readonly string[] | undefined, more: readonly string[] | null) =>
         [...new Set([...(of ?? []), ...(more ?? [])])].sort();
       found.set(key, {
-        ...{ kind: 'failsafe-in-effect', direction, ...first, lastHit: null, width: null },
+        kind: 'failsafe-in-effect',
+        direction,
+        ...first,
+        lastHit: null,
+        width: null,
         since: known === undefined || seen.since > known.since ? seen.since : known.since,
         nodes: join(known?.nodes, [seen.node]),
         networks: join(known?.networks, networksOf([flow])),

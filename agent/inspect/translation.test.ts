@@ -4,7 +4,10 @@ import type { OtherTable } from './other-rules.ts';
 import { type Translation, translator } from './translation.ts';
 
 const nft = (text: string): OtherTable => ({
-  ...{ name: 'ip nat', families: [4], chains: ['PREROUTING'], syntax: 'nft' },
+  name: 'ip nat',
+  families: [4],
+  chains: ['PREROUTING'],
+  syntax: 'nft',
   text,
 });
 const iptables = (text: string): OtherTable => ({ ...nft(text), syntax: 'iptables' });

@@ -13,15 +13,20 @@ function counted(
   packets = lastHit ? 1 : 0,
 ): CountedRule {
   return {
-    ...{
-      id: `p/${rule}`,
-      direction: 'ingress',
-      tier: 'application',
-      policy: 'p',
-      apiGroup: 'nodewall.io',
-      rule,
-    },
-    ...{ ruleIndex: 0, action: 'Drop', mode: 'Enforce', traffic: 'Host', packets, bytes: 0, lastHit, since },
+    id: `p/${rule}`,
+    direction: 'ingress',
+    tier: 'application',
+    policy: 'p',
+    apiGroup: 'nodewall.io',
+    rule,
+    ruleIndex: 0,
+    action: 'Drop',
+    mode: 'Enforce',
+    traffic: 'Host',
+    packets,
+    bytes: 0,
+    lastHit,
+    since,
   };
 }
 function node(name: string, ...rules: readonly CountedRule[]): RuleCounts {

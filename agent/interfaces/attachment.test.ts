@@ -18,7 +18,11 @@ function address(text: string): RouteAddress {
     link: LINK,
     address: bytesOf(plain),
     prefixLength: Number(length),
-    ...{ protocol: 0, metric: 0, noPrefixRoute: false, noDad: false, deprecated: false },
+    protocol: 0,
+    metric: 0,
+    noPrefixRoute: false,
+    noDad: false,
+    deprecated: false,
   };
 }
 
@@ -31,7 +35,9 @@ function route(to: string, more: Partial<LinkRoute> & { readonly gateway?: boole
     table: 254,
     destination: bytesOf(to.split('/')[0] ?? ''),
     prefixLength: cidr.length,
-    ...{ scope: cidr.family === 4 ? 253 : 0, protocol: 3, type: 1 },
+    scope: cidr.family === 4 ? 253 : 0,
+    protocol: 3,
+    type: 1,
     ways: [{ link: LINK, hasGateway: gateway }],
     ...fields,
   };

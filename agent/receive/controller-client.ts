@@ -104,7 +104,9 @@ export function controllerClient(
   const shared = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_CONNECTION, ...alpn });
   const destinations = new Destinations({
     service: destinationOf(address.url),
-    ...{ replicas, clock, random },
+    replicas,
+    clock,
+    random,
   });
 
   async function refused(response: IncomingMessage, token: string): Promise<ControllerError> {

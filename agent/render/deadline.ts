@@ -28,8 +28,14 @@ const MEMBERS: Readonly<Record<Family, SetMembers>> = {
 
 function deadlineSet(family: Family, timeout: number): NamedSet {
   return {
-    ...{ name: DEADLINE_SETS[family], family, key: 'address', interval: false, members: MEMBERS[family] },
-    ...{ comment: 'while the agent watches rules that are tried', timed: true, timeout },
+    name: DEADLINE_SETS[family],
+    family,
+    key: 'address',
+    interval: false,
+    members: MEMBERS[family],
+    comment: 'while the agent watches rules that are tried',
+    timed: true,
+    timeout,
   };
 }
 

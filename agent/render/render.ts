@@ -69,7 +69,11 @@ export function renderer(
     const egress = egressOf(state.egress ?? null);
     const rendered = TRAFFICS.map((traffic) =>
       renderTraffic(traffic, shares[traffic], {
-        ...{ state, config, nameServers, indexer, setMatches },
+        state,
+        config,
+        nameServers,
+        indexer,
+        setMatches,
         spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
         before: traffic === 'ingress' ? egress.toNode : [],
       }),

@@ -45,7 +45,11 @@ export function mapKeyLength({ key, family }: Pick<VerdictMap, 'key' | 'family'>
 
 /** The length of a key without its address. */
 const OTHER_LENGTH: Readonly<Record<MapKey, number>> = {
-  ...{ port: 2, address: 0, mark: 4, addressMac: 8, addressInnerMac: 8 },
+  port: 2,
+  address: 0,
+  mark: 4,
+  addressMac: 8,
+  addressInnerMac: 8,
 };
 
 /**

@@ -285,7 +285,11 @@ class ClusterAgent {
     const { options, controller, api, config, log } = this.#parts;
     const { remembered } = this.#saved;
     return new ControlPlanePlaces({
-      ...{ node: options.node, url: controller.url, apiServer: api?.url ?? null, config, log },
+      node: options.node,
+      url: controller.url,
+      apiServer: api?.url ?? null,
+      config,
+      log,
       addresses: remembered?.controllerAddresses ?? [],
       endpoints: toEndpoints({ endpoints: [], ...remembered }),
       kubelet: remembered?.kubelet ?? null,
@@ -325,7 +329,11 @@ class ClusterAgent {
     const { options, config, metrics, flows } = this.#parts;
     const controlPlane = () => this.#places.entries();
     return nodeData(question, {
-      ...{ stateDir: options.stateDir, config, metrics: metrics.text, flows, controlPlane },
+      stateDir: options.stateDir,
+      config,
+      metrics: metrics.text,
+      flows,
+      controlPlane,
     });
   }
 

@@ -167,7 +167,12 @@ export class ClusterEnforcement {
     const { options, controller, connection, places, replicas, log, metrics, clock } = this.#parts;
     const { startLeases } = await import('./egress-leases.ts');
     this.#leases = await startLeases({
-      ...{ node: options.node, controller, authorities: connection.authorities, log, metrics, clock },
+      node: options.node,
+      controller,
+      authorities: connection.authorities,
+      log,
+      metrics,
+      clock,
       addresses: () => places.addresses,
       replicas,
       kernel: floating,

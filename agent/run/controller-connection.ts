@@ -107,7 +107,11 @@ export class ControllerConnection {
     this.#certificates = certificates;
     this.#contact = new ContactLog({ node, controller: url.host, log, clock });
     this.authorities = controllerAuthorities({
-      ...{ caFile, api, clock, remembered: certificates, signal: this.#closing.signal },
+      caFile,
+      api,
+      clock,
+      remembered: certificates,
+      signal: this.#closing.signal,
       learned: (learned) => {
         this.#certificates = learned;
         events.learned();
@@ -138,7 +142,11 @@ export class ControllerConnection {
   startReports(report: () => NodeReport): void {
     const { node, metrics, clock, random } = this.#parts;
     this.#reporter = new Reporter({
-      ...{ node, client: this.#client, clock, random, report },
+      node,
+      client: this.#client,
+      clock,
+      random,
+      report,
       done: (error) => {
         if (error === null) metrics.reported();
         this.#contact.reported(error);

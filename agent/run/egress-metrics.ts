@@ -74,7 +74,10 @@ function gatewayHealth(registers: Registry[], report: () => EgressHealthReport |
     values: (now: EgressHealthReport) => Iterable<readonly [string, number]>,
   ): Gauge<string> =>
     new Gauge({
-      ...{ name: `nodewall_egress_${name}`, help, registers, labelNames: [label] },
+      name: `nodewall_egress_${name}`,
+      help,
+      registers,
+      labelNames: [label],
       collect() {
         this.reset();
         const now = report();
@@ -146,7 +149,10 @@ function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, 
   for (const { label, name, help } of PACKETS) {
     const labelName = label === 'audited' ? 'policy' : label;
     new Counter({
-      ...{ name, help, registers, labelNames: [labelName] },
+      name,
+      help,
+      registers,
+      labelNames: [labelName],
       collect() {
         this.reset();
         const counts = [...totals()].flatMap(([id, { packets }]) => {
@@ -164,7 +170,9 @@ function egressPackets(registers: Registry[], totals: () => ReadonlyMap<string, 
 function conntrackPressure(registers: Registry[]): void {
   const gauge = (name: string, help: string, value: (pressure: ConntrackPressure) => number): Gauge<string> =>
     new Gauge({
-      ...{ name: `nodewall_egress_conntrack_${name}`, help, registers },
+      name: `nodewall_egress_conntrack_${name}`,
+      help,
+      registers,
       async collect() {
         const pressure = await readPressure();
         this.set(pressure === null ? Number.NaN : value(pressure));

@@ -91,7 +91,9 @@ describe('the enforcement of an agent', () => {
           if (!isEmpty) kernel.push(state);
           return {
             change: { isEmpty, changesStructure: !isEmpty, text: () => '' },
-            ...{ leftBehind: null, enforcedAfter: 0, kernelMicroseconds: 0 },
+            leftBehind: null,
+            enforcedAfter: 0,
+            kernelMicroseconds: 0,
           };
         },
         verify: async () => drift.splice(0),
@@ -135,7 +137,11 @@ describe('the enforcement of an agent', () => {
     };
     enforcement = await startEnforcement({
       options: { node: 'node-0', stateDir, once: true },
-      ...{ config, log, saved, guard, flows: null },
+      config,
+      log,
+      saved,
+      guard,
+      flows: null,
       dataplanes: { chosen: { name: 'nftables', run }, others: [], all: [] },
       interfaces: interfaces as InterfaceGroups,
       clock: time ?? { ...clock, date: () => new Date(clock.now()) },

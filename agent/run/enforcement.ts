@@ -101,7 +101,12 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   );
   const resolve = (state: NodeState): NodeState => layers.resolve(state);
   const guard = await openGuard({
-    ...{ ...parts, config, next: layers.next, resolve, outlet: records.outlet, confirmed },
+    ...parts,
+    config,
+    next: layers.next,
+    resolve,
+    outlet: records.outlet,
+    confirmed,
     ...proofs(running),
   });
   layers.put(guard ?? unguarded(confirmed, layers.next));

@@ -68,14 +68,19 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
   const isOwn = read?.node === node;
   if (read !== null && !isOwn)
     log.warn('the saved flow inventory is of another node; starting without it', {
-      ...{ node, savedNode: read.node },
+      node,
+      savedNode: read.node,
     });
   const inventory = read !== null && isOwn ? read.inventory : new FlowInventory(now);
   const changed = (): void => saver.save({ of: inventory });
   const { BegunMonitor } = await loadAddon();
   const watch = new FlowWatch({
     ...(await readingParts({ stateDir, config, clock })),
-    ...{ node, inventory, clock, log, changed },
+    node,
+    inventory,
+    clock,
+    log,
+    changed,
     hasEvents: await hasEvents(node, log),
     openMonitor: (pause, listener) => new BegunMonitor({ pause }, listener),
     troubled: (trouble) => metrics.monitor('flows', trouble),
@@ -126,7 +131,11 @@ export async function savedFlows(
     async read() {
       const watch = new FlowWatch({
         ...(await readingParts({ stateDir, config, known, clock: systemClock })),
-        ...{ node, inventory, clock: systemClock, log, hasEvents: true },
+        node,
+        inventory,
+        clock: systemClock,
+        log,
+        hasEvents: true,
         openMonitor() {
           throw new Error('the agent watches connections, not a command');
         },

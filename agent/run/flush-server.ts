@@ -179,7 +179,10 @@ function toRequest(raw: unknown): FlushRequest {
   const textOr = (value: unknown): string | null => (typeof value === 'string' ? value : null);
   const command = toGuardCommand(guard);
   return {
-    ...{ isDryRun, by, node: textOr(node), egressPolicy: textOr(egressPolicy) },
+    isDryRun,
+    by,
+    node: textOr(node),
+    egressPolicy: textOr(egressPolicy),
     ...(command === null ? {} : { guard: command }),
   };
 }

@@ -76,7 +76,11 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
       ? null
       : new InwardProbes({
           probes: () => [...config.guard.inward, ...hooks.ownInward()],
-          ...{ node, ask, clock, random: Math.random, log },
+          node,
+          ask,
+          clock,
+          random: Math.random,
+          log,
           milliseconds: longestAttempt(config.guard),
         });
   const [memory, confirmed] = [await readGuardMemory(file), await saved.readState()];
@@ -88,7 +92,18 @@ export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
     await file.flush();
   }
   return new Guard({
-    ...{ node, config, log, clock, file, next, verify, isInTime, resolve, memory, confirmed, wasTried },
+    node,
+    config,
+    log,
+    clock,
+    file,
+    next,
+    verify,
+    isInTime,
+    resolve,
+    memory,
+    confirmed,
+    wasTried,
     controlPlane: hooks.failsafe,
     probes: () => [...hooks.controlPlane(), ...configured(), ...(inward?.all() ?? [])],
     inward,

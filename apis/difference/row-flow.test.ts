@@ -4,16 +4,19 @@ import type { Row } from './row.ts';
 import { mayBeInRow } from './row-flow.ts';
 
 const ROW: Row = {
-  ...{ direction: 'ingress', traffic: 'Host', peers: ['192.0.2.0-192.0.2.9', '2001:db8::-2001:db8::f'] },
-  ...{
-    interfaceGroups: null,
-    protocols: [[6, 6]],
-    ports: [[80, 81]],
-    sourcePorts: null,
-    icmp: null,
-    igmp: null,
-  },
-  ...{ before: 'Allow', after: 'Drop', ruleBefore: null, ruleAfter: null },
+  direction: 'ingress',
+  traffic: 'Host',
+  peers: ['192.0.2.0-192.0.2.9', '2001:db8::-2001:db8::f'],
+  interfaceGroups: null,
+  protocols: [[6, 6]],
+  ports: [[80, 81]],
+  sourcePorts: null,
+  icmp: null,
+  igmp: null,
+  before: 'Allow',
+  after: 'Drop',
+  ruleBefore: null,
+  ruleAfter: null,
 };
 const FLOW: Flow = { direction: 'ingress', src: '192.0.2.9', protocol: 'tcp', dstPort: 80 };
 

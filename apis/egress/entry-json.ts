@@ -292,7 +292,9 @@ export function readEnd({ node, address, mac, key, networks }: TunnelEnd): Tunne
     (networks ?? []).every((cidr) => parseCidr(cidr) !== null);
   if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
   return {
-    ...{ node, address, mac },
+    node,
+    address,
+    mac,
     ...present({ key, networks }),
   };
 }
@@ -344,7 +346,8 @@ function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
     case 'slots': {
       const { kind, slots, reserve, otherwise } = action;
       return {
-        ...{ kind, slots },
+        kind,
+        slots,
         ...present({ reserve, otherwise }),
       };
     }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { type LeaseRequest, parseLeaseAnswer, parseLeaseRequest } from './lease.ts';
 
 const REQUEST: LeaseRequest = {
-  ...{ node: 'n1', boot: '5b1c', sent: 12.5 },
+  node: 'n1',
+  boot: '5b1c',
+  sent: 12.5,
   held: [{ gateway: 'g', slot: '0', epoch: 1, addresses: ['198.51.100.1'], milliseconds: 1500 }],
   ready: [{ gateway: 'g', ready: false, reason: 'AddressConflict' }],
   unreachable: ['n2'],

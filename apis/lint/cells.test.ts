@@ -9,7 +9,12 @@ const { tcp } = PROTOCOL_NUMBERS;
 function entry(order: number, first: number, width: number): Entry {
   const ports = [first, first + width] as const;
   return {
-    ...{ order, leaf: order + 1, isPass: false, isBaseline: false, isSkippable: false, sparesPods: false },
+    order,
+    leaf: order + 1,
+    isPass: false,
+    isBaseline: false,
+    isSkippable: false,
+    sparesPods: false,
     boxes: new Map([[tcp, [{ x: ports, y: ports }]]]),
   };
 }

@@ -70,7 +70,9 @@ function draftsOf({ rules, lint, state, isSpoofingDropped }: ListFindings): Draf
       .map(({ order }) => order),
   );
   const draft = (kind: FindingKind, order: number, others: Iterable<number> = []): Draft => ({
-    ...{ kind, order, left: null },
+    kind,
+    order,
+    left: null,
     others: [...others].filter((other) => other >= 0).sort((a, b) => a - b),
   });
   return wanted.flatMap(({ rule, order, own }): Draft[] => {
@@ -209,9 +211,16 @@ function flowAmong(
   const peers = table.space(family).ranges([addresses]);
   const flows = cells.map(
     ({ protocol, x, y }): BrokenFlows => ({
-      ...{ list, family, peers, group, rule: null },
+      list,
+      family,
+      peers,
+      group,
+      rule: null,
       unit: {
-        ...{ before: 0, after: 0, kind: 'none', protocols: [protocol] },
+        before: 0,
+        after: 0,
+        kind: 'none',
+        protocols: [protocol],
         xs: x === null ? null : [x],
         ys: y === null ? null : [y],
       },

@@ -104,7 +104,10 @@ export class ListLint {
           const rules = new PeerRules(state, { family, addresses: one, group: number });
           if (![...rules.entries, ...rules.spared].some(({ isOwn }) => isOwn)) continue;
           yield {
-            ...{ family, addresses, group: isNamed ? number : null, key: rules.key() },
+            family,
+            addresses,
+            group: isNamed ? number : null,
+            key: rules.key(),
             weight: (share * size) / side.families.length,
             orders: rules.entries.map(({ order }) => order),
             spared: rules.spared.map(({ order }) => order),

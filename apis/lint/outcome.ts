@@ -37,8 +37,12 @@ export function outcomeOf(cell: Cell, isAudit: (order: number) => boolean): Outc
     }
   }
   return {
-    ...{ isBeforeRules, reached, hidden },
-    ...{ passed: passed ?? null, decider: decider ?? null, skipped: skipped ?? null },
+    isBeforeRules,
+    reached,
+    hidden,
+    passed: passed ?? null,
+    decider: decider ?? null,
+    skipped: skipped ?? null,
   };
 }
 

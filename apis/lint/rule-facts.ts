@@ -51,8 +51,16 @@ export class FactsCollector {
     const known = this.#facts.get(order);
     if (known !== undefined) return known;
     const facts: RuleFacts = {
-      ...{ isMatched: false, isReached: false, isExempt: false, isFailsafe: false, hasEffect: false },
-      ...{ matched: 0, decided: 0, hiders: new Set(), substitutes: new Set(), covering: null },
+      isMatched: false,
+      isReached: false,
+      isExempt: false,
+      isFailsafe: false,
+      hasEffect: false,
+      matched: 0,
+      decided: 0,
+      hiders: new Set(),
+      substitutes: new Set(),
+      covering: null,
     };
     this.#facts.set(order, facts);
     return facts;

@@ -3,11 +3,15 @@ import { validateObject } from './object.ts';
 
 const TEXT = /a kubelet may write these labels/;
 const GATEWAY = (nodeSelector: object) => ({
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'EgressGateway', metadata: { name: 'g' } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'EgressGateway',
+  metadata: { name: 'g' },
   spec: { nodeSelector, allowedNamespaces: {} },
 });
 const POLICY = (rule: object, more: object = {}) => ({
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', metadata: { name: 'p' } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'ClusterNetworkPolicy',
+  metadata: { name: 'p' },
   spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ...rule, ...more },
 });
 const ingress = (action: string, ...from: object[]) => ({

@@ -51,8 +51,11 @@ export async function baseImages(): Promise<BaseImages> {
     const debian = join(scratch, 'debian');
     await mkdir(debian);
     await makeDebian({
-      ...{ from, mmdebstrap: join(tools, 'usr/bin/mmdebstrap'), packages: [] },
-      ...{ archive: join(debian, 'base.tar'), temporary: join(scratch, 'tmp') },
+      from,
+      mmdebstrap: join(tools, 'usr/bin/mmdebstrap'),
+      packages: [],
+      archive: join(debian, 'base.tar'),
+      temporary: join(scratch, 'tmp'),
     });
     await writeFile(join(debian, 'slim'), SLIM.map((row) => `${row}\n`).join(''));
     const steps = ['FROM scratch', 'ADD base.tar /', 'COPY slim /etc/dpkg/dpkg.cfg.d/docker'];

@@ -286,7 +286,9 @@ describe('deploy', () => {
         for (const resource of resources) {
           const { name, namespace = null } = role.metadata;
           const rule: RbacRule = {
-            ...{ apiGroups: [apiGroups[0] ?? ''], resources: [resource], verbs: [verbs[0] ?? ''] },
+            apiGroups: [apiGroups[0] ?? ''],
+            resources: [resource],
+            verbs: [verbs[0] ?? ''],
             namespace,
           };
           const place = namespace === null ? '' : ` in namespace ${namespace}`;

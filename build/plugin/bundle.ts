@@ -45,8 +45,14 @@ export async function bundlePlugin(): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
     entryPoints: [join(ROOT, 'cli/plugin.ts')],
     absWorkingDir: ROOT,
-    ...{ bundle: true, write: false, metafile: true },
-    ...{ platform: 'node', format: 'cjs', target: 'node26', legalComments: 'eof', logLevel: 'warning' },
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: 'node',
+    format: 'cjs',
+    target: 'node26',
+    legalComments: 'eof',
+    logLevel: 'warning',
     // Some packages' CommonJS loads files at run time.
     mainFields: ['module', 'main'],
     // Files beside the program: only left-out commands, and processes of the controller, have some.

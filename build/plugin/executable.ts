@@ -25,7 +25,8 @@ export async function makeExecutable(platform: Platform, code: string, path: str
     const configuration = {
       // Its path is part of the executable: relative, it is the same each time.
       main: 'program.cjs',
-      ...{ executable: node, output: path },
+      executable: node,
+      output: path,
       disableExperimentalSEAWarning: true,
       // NODE_OPTIONS of the user's other programs are not for this one.
       execArgvExtension: 'none',

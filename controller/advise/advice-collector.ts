@@ -78,7 +78,10 @@ export class AdviceCollector {
     }
     const count = (of: unknown): number => Math.max(0, Number(of) || 0);
     this.windows.push({
-      ...{ node, kinds: flows.length, folded, invalid },
+      node,
+      kinds: flows.length,
+      folded,
+      invalid,
       notGiven: isCut === true ? Math.max(1, count(kinds) - flows.length) : 0,
       since: isTime(since) ? Date.parse(since) : null,
       missed: {

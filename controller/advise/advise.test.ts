@@ -48,8 +48,13 @@ function advised(
   const collector = new AdviceCollector(cluster, 8);
   for (const one of seen) collector.add(one.node, one, guarantee);
   return advise(collector, cluster, {
-    ...{ directions: ['ingress', 'egress'], maxCidrs: 4, tier: 'application', priority: 1000 },
-    ...{ unheard: { silent: [], notAsked: [] }, now: NOW, ...more },
+    directions: ['ingress', 'egress'],
+    maxCidrs: 4,
+    tier: 'application',
+    priority: 1000,
+    unheard: { silent: [], notAsked: [] },
+    now: NOW,
+    ...more,
   });
 }
 

@@ -64,7 +64,10 @@ export function advise(collector: AdviceCollector, objects: ClusterObjects, opti
     review.push(...reviewItems(role.name, { odd, asides, scanners }));
     const { name, nodes, selector, isByName } = role;
     return {
-      ...{ name, nodes, selector, isByName },
+      name,
+      nodes,
+      selector,
+      isByName,
       serves: [...role.seen.served].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
       // Without a selector there is no way to apply it.
       policies: selector === null ? [] : policies,

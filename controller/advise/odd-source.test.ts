@@ -70,7 +70,9 @@ describe('a scanner', () => {
   it('is no Node whose ports other Nodes use as often, and a Node that alone looks at many', () => {
     const address = (i: number) => `192.0.2.${i}`;
     const nodes = [1, 2].map((i) => ({
-      ...{ apiVersion: 'v1', kind: 'Node', metadata: { name: `n${i}` } },
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: `n${i}` },
       status: { addresses: [{ type: 'InternalIP', address: address(i) }] },
     }));
     const both = [1, 2].flatMap((i) => ports(20, { connections: 30 }, address(i)));

@@ -93,11 +93,18 @@ function toItem(role: string, { services, owner, evidence, ...of }: Gathered): R
   const texts = [...new Set(known.map(serviceText))];
   const many = services.includes(null) ? ['many or unknown ports'] : [];
   return {
-    ...{ reason: of.reason, role, direction: of.direction, traffic: of.traffic, peer: ownerText(owner) },
+    reason: of.reason,
+    role,
+    direction: of.direction,
+    traffic: of.traffic,
+    peer: ownerText(owner),
     services: [...texts.slice(0, MOST_SERVICES), ...many],
     moreServices: Math.max(0, texts.length - MOST_SERVICES),
-    ...{ connections: evidence.connections, live: evidence.live },
-    ...{ nodes: evidence.nodes, nodeCount: evidence.nodeCount, lastSeen: utcText(evidence.lastSeen) },
+    connections: evidence.connections,
+    live: evidence.live,
+    nodes: evidence.nodes,
+    nodeCount: evidence.nodeCount,
+    lastSeen: utcText(evidence.lastSeen),
     ...present({ rule: of.rule }),
   };
 }

@@ -87,7 +87,9 @@ function specOf(
 ): ClusterNetworkPolicySpec {
   const rules = (list: readonly AdvisedRule[]): Rule[] => list.map(({ rule }) => rule);
   return {
-    ...{ tier, priority, mode: 'Audit' as const },
+    tier,
+    priority,
+    mode: 'Audit' as const,
     ...(traffic === 'NodePort' ? { traffic } : {}),
     ...(selector === null ? {} : { appliedTo: [{ nodeSelector: selector }] }),
     ...(ingress.length === 0 ? {} : { ingress: rules(ingress) }),

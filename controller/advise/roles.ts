@@ -100,15 +100,23 @@ function toRole(
   if (selector === null) {
     const byName = hostnameSelector(own);
     return {
-      ...{ name: nameOf(null, names), nodes: names, selector: byName, isByName: true },
-      ...{ unknownNodes: [], seen },
+      name: nameOf(null, names),
+      nodes: names,
+      selector: byName,
+      isByName: true,
+      unknownNodes: [],
+      seen,
     };
   }
   const selected = selectedBy(selector, all);
   const unknownNodes = selected.filter((node) => !isKnown(node)).map(({ name }) => name);
   return {
-    ...{ name: nameOf(selector, names), nodes: names, selector, isByName: false },
-    ...{ unknownNodes: unknownNodes.sort(), seen },
+    name: nameOf(selector, names),
+    nodes: names,
+    selector,
+    isByName: false,
+    unknownNodes: unknownNodes.sort(),
+    seen,
   };
 }
 

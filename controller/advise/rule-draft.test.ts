@@ -11,7 +11,8 @@ function draft(peers: readonly string[], ports: readonly number[]): RuleDraft {
       evidence: [],
       nodeCount: 1,
     })),
-    ...{ avoid: [], unseen: 0 },
+    avoid: [],
+    unseen: 0,
   };
 }
 

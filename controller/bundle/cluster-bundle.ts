@@ -160,7 +160,9 @@ class ClusterBundle {
     for (const name of [...new Set(daemonSets.flatMap(configMapsOf)), 'nodewall-config']) {
       const path = `${CONFIG_MAPS}/${name}`;
       const read = request<{ data?: Readonly<Record<string, string>> }>({
-        ...{ method: 'GET', path, timeout: PATIENCE },
+        method: 'GET',
+        path,
+        timeout: PATIENCE,
       });
       const map = await this.#had(`settings of ${name}`, read);
       if (map === null) continue;

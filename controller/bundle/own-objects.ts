@@ -129,17 +129,29 @@ export const NODE_VIEW = {
   counts: { each: 'plain' },
   // NodeReport (apis/stream.ts).
   status: {
-    ...{ revision: 'plain', enforced: 'plain', enabled: 'plain', off: 'text', viewError: 'text' },
+    revision: 'plain',
+    enforced: 'plain',
+    enabled: 'plain',
+    off: 'text',
+    viewError: 'text',
     failing: [
       {
-        ...{ apiGroup: 'plain', policy: 'plain', generation: 'plain', rule: 'plain' },
-        ...{ reason: 'text', rolledBack: 'plain' },
+        apiGroup: 'plain',
+        policy: 'plain',
+        generation: 'plain',
+        rule: 'plain',
+        reason: 'text',
+        rolledBack: 'plain',
       },
     ],
     tried: [{ each: 'plain' }],
-    ...{ policies: 'plain', hostAddresses: ['plain'], version: 'plain', features: ['plain'] },
+    policies: 'plain',
+    hostAddresses: ['plain'],
+    version: 'plain',
+    features: ['plain'],
     egress: { refused: 'text', tunnel: 'plain', key: 'plain', problems: ['text'] },
-    ...{ dataplane: 'plain', time: 'plain' },
+    dataplane: 'plain',
+    time: 'plain',
   },
   conditions: CONDITIONS,
 } as const satisfies Fields;
@@ -174,7 +186,8 @@ const INSTALLATION: readonly CollectedList[] = [
     fields: {
       metadata: METADATA,
       spec: {
-        ...{ type: 'plain', clusterIPs: ['plain'] },
+        type: 'plain',
+        clusterIPs: ['plain'],
         ports: [{ name: 'plain', port: 'plain', targetPort: 'plain', protocol: 'plain' }],
       },
     },
@@ -223,12 +236,17 @@ function ofPod(pod: Readonly<Record<string, unknown>>): string | undefined {
 }
 
 export const PODS: CollectedList = {
-  ...{ name: 'pods', path: `/api/v1/${SYSTEM}/pods`, fields: POD, node: ofPod },
+  name: 'pods',
+  path: `/api/v1/${SYSTEM}/pods`,
+  fields: POD,
+  node: ofPod,
 };
 
 export const LISTS: readonly CollectedList[] = [
   ...OWN_KINDS.map((kind) => ({
-    ...{ name: kind, path: `/apis/nodewall.io/v1alpha1/${kind}`, fields: OWN },
+    name: kind,
+    path: `/apis/nodewall.io/v1alpha1/${kind}`,
+    fields: OWN,
   })),
   { name: 'nodes', path: '/api/v1/nodes', fields: NODE, node: ofName },
   { name: 'nodeviews', path: NODE_VIEWS_PATH, fields: NODE_VIEW, node: ofName },

@@ -48,8 +48,17 @@ const BARE: Answers = {
 const report = (node: string, more: object = {}) => ({
   metadata: { name: node },
   status: {
-    ...{ node, revision: '1', enforced: '1', enabled: true, failing: [], policies: 1, hostAddresses: [] },
-    ...{ version: '0.1.0', dataplane: 'nftables', time: new Date(NOW).toISOString(), ...more },
+    node,
+    revision: '1',
+    enforced: '1',
+    enabled: true,
+    failing: [],
+    policies: 1,
+    hostAddresses: [],
+    version: '0.1.0',
+    dataplane: 'nftables',
+    time: new Date(NOW).toISOString(),
+    ...more,
   },
 });
 const machine = (seconds = 0, more: object = {}) => ({
@@ -301,7 +310,9 @@ describe('a check of a cluster', () => {
     const bundle = (text: string): string => Buffer.from(text).toString('base64');
     const available = { conditions: [{ type: 'Available', status: 'True' }] };
     const hook = (name: string, failurePolicy: string, text: string, path = secretPath(name)) => ({
-      ...{ name, failurePolicy, clientConfig: { caBundle: bundle(text), service: { path } } },
+      name,
+      failurePolicy,
+      clientConfig: { caBundle: bundle(text), service: { path } },
     });
     const served = (text: string, path?: string): Answers => ({
       ...INSTALLED,

@@ -37,7 +37,8 @@ export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record
   return {
     agents: async (request) => {
       const { items = [] } = await request<{ readonly items?: readonly View[] }>({
-        ...{ method: 'GET', path: NODE_VIEWS_PATH },
+        method: 'GET',
+        path: NODE_VIEWS_PATH,
       });
       const phases = Map.groupBy(items, ({ status }) => nodePhase(status ?? null, now()));
       const there = items.filter(

@@ -22,7 +22,9 @@ const CREATED: readonly Right[] = [
     ...['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
   ),
   ...['serviceaccounts', 'services', 'configmaps'].map((resource) => ({
-    ...{ group: '', resource, namespace: SYSTEM },
+    group: '',
+    resource,
+    namespace: SYSTEM,
   })),
   ...['deployments', 'daemonsets'].map((resource) => ({ group: 'apps', resource, namespace: SYSTEM })),
 ];
@@ -46,7 +48,9 @@ async function isAllowed(request: KubeApi, { group, resource, namespace }: Right
   const resourceAttributes = { verb: 'create', group, resource, namespace };
   const body = { apiVersion, kind: 'SelfSubjectAccessReview', spec: { resourceAttributes } };
   const { status } = await request<{ readonly status?: { readonly allowed?: boolean } }>({
-    ...{ method: 'POST', path: `/apis/${apiVersion}/selfsubjectaccessreviews`, body },
+    method: 'POST',
+    path: `/apis/${apiVersion}/selfsubjectaccessreviews`,
+    body,
   });
   return status?.allowed === true;
 }

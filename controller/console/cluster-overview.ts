@@ -114,7 +114,10 @@ export class ClusterOverview {
     const next: Overview = {
       time: date.toISOString(),
       revision: revision(),
-      ...{ isEnabled: isEnabled(), remark: missing(), nodes, policies },
+      isEnabled: isEnabled(),
+      remark: missing(),
+      nodes,
+      policies,
       rollouts: isDeepStrictEqual(rollouts, last?.rollouts) ? (last?.rollouts ?? rollouts) : rollouts,
       problems: this.#problems(policies, date),
     };
@@ -128,8 +131,11 @@ export class ClusterOverview {
     const now = [...nodes().keys()].sort().map((name): OverviewNode => {
       const report = reports.get(name);
       const one: OverviewNode = {
-        ...{ name, phase: nodePhase(report, date.getTime()), message: nodeMessage(report, date.getTime()) },
-        ...{ reported: report?.time ?? null, version: report?.version ?? null },
+        name,
+        phase: nodePhase(report, date.getTime()),
+        message: nodeMessage(report, date.getTime()),
+        reported: report?.time ?? null,
+        version: report?.version ?? null,
         dataplane: report?.dataplane ?? null,
       };
       const known = before.get(name);
@@ -200,7 +206,9 @@ export class ClusterOverview {
     const status = watched === undefined ? null : statuses.status(name);
     if (watched !== undefined) this.#statuses.set(name, status);
     const facts = {
-      ...{ apiGroup, name, spec: inForce?.spec ?? null },
+      apiGroup,
+      name,
+      spec: inForce?.spec ?? null,
       generation: watched?.generation ?? inForce?.generation ?? 0,
       inForce: inForce?.generation ?? null,
       versions: inForce === null ? [] : statuses.versions({ apiGroup, name }),

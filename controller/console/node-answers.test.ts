@@ -2,13 +2,28 @@ import assert from 'node:assert/strict';
 import { countsOfNode, flowsOfNode, recordsOfNode } from './node-answers.ts';
 
 const FLOW = {
-  ...{ direction: 'ingress', traffic: 'Host', peer: '192.0.2.1', protocol: 'tcp', port: 80, verdict: 'Drop' },
-  ...{ connections: 3, live: null, firstSeen: '2026-11-26T10:00:00Z', lastSeen: '2026-11-26T11:00:00Z' },
+  direction: 'ingress',
+  traffic: 'Host',
+  peer: '192.0.2.1',
+  protocol: 'tcp',
+  port: 80,
+  verdict: 'Drop',
+  connections: 3,
+  live: null,
+  firstSeen: '2026-11-26T10:00:00Z',
+  lastSeen: '2026-11-26T11:00:00Z',
   decision: { verdict: 'Allow', policy: 'p', rule: 'r' },
 };
 const RECORD = {
-  ...{ time: '2026-11-26T10:00:00.123456Z', direction: 'egress', src: '192.0.2.1', dst: '192.0.2.2' },
-  ...{ verdict: 'Drop', policy: 'p', rule: 'r', protocol: 'udp', dstPort: 53 },
+  time: '2026-11-26T10:00:00.123456Z',
+  direction: 'egress',
+  src: '192.0.2.1',
+  dst: '192.0.2.2',
+  verdict: 'Drop',
+  policy: 'p',
+  rule: 'r',
+  protocol: 'udp',
+  dstPort: 53,
 };
 /** A compromised node may send these in the place of a value. */
 const ODD: readonly unknown[] = [

@@ -62,13 +62,17 @@ export function flowsOfNode(answer: unknown): FlowOfNode[] {
     const decided = oneOf(VERDICTS, decision?.verdict);
     return [
       {
-        ...{ direction, traffic: flow.traffic === 'NodePort' ? ('NodePort' as const) : ('Host' as const) },
-        ...{ peer, protocol: protocol(flow.protocol), port: count(flow.port), verdict, firstSeen, lastSeen },
-        ...{
-          connections: count(flow.connections) ?? 0,
-          icmpType: count(flow.icmpType),
-          live: count(flow.live),
-        },
+        direction,
+        traffic: flow.traffic === 'NodePort' ? ('NodePort' as const) : ('Host' as const),
+        peer,
+        protocol: protocol(flow.protocol),
+        port: count(flow.port),
+        verdict,
+        firstSeen,
+        lastSeen,
+        connections: count(flow.connections) ?? 0,
+        icmpType: count(flow.icmpType),
+        live: count(flow.live),
         decision: decided === null ? null : { verdict: decided, rule: ruleName(decision) },
       },
     ];

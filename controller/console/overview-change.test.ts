@@ -3,16 +3,40 @@ import type { Overview, OverviewNode, OverviewPolicy } from '../../apis/console.
 import { overviewLine } from './overview-change.ts';
 
 const node = (name: string): OverviewNode => ({
-  ...{ name, phase: 'Enforced', message: '', reported: null, version: null, dataplane: null },
+  name,
+  phase: 'Enforced',
+  message: '',
+  reported: null,
+  version: null,
+  dataplane: null,
 });
 const policy = (name: string, generation = 1): OverviewPolicy => ({
-  ...{ apiGroup: 'nodewall.io', name, tier: 'application', priority: 5, mode: 'Enforce', traffic: 'Host' },
-  ...{ phase: 'Realized', message: '', generation, enforcedGeneration: generation, since: null },
-  ...{ sinceAtLeast: null, changed: null, nodes: [[0, 1]], exceptions: [], rollout: null },
+  apiGroup: 'nodewall.io',
+  name,
+  tier: 'application',
+  priority: 5,
+  mode: 'Enforce',
+  traffic: 'Host',
+  phase: 'Realized',
+  message: '',
+  generation,
+  enforcedGeneration: generation,
+  since: null,
+  sinceAtLeast: null,
+  changed: null,
+  nodes: [[0, 1]],
+  exceptions: [],
+  rollout: null,
 });
 const BEFORE: Overview = {
-  ...{ time: 'T1', revision: 'r1', isEnabled: true, remark: null },
-  ...{ nodes: [node('a'), node('b')], policies: [policy('p'), policy('q')], rollouts: [], problems: [] },
+  time: 'T1',
+  revision: 'r1',
+  isEnabled: true,
+  remark: null,
+  nodes: [node('a'), node('b')],
+  policies: [policy('p'), policy('q')],
+  rollouts: [],
+  problems: [],
 };
 
 describe('a line of the watch', () => {

@@ -13,20 +13,16 @@ function except(node: number, state: NodeException['state'], reason = ''): NodeE
 function facts(changes: Partial<PolicyFacts> = {}): PolicyFacts {
   const nodes = NODES.slice(0, 10);
   return {
-    ...{
-      apiGroup: 'crd.antrea.io',
-      name: 'p',
-      spec: { priority: 5 },
-      generation: 2,
-      inForce: 2,
-      status: null,
-    },
-    ...{
-      versions: [{ generation: 2, nodes, exceptions: [] }],
-      changed: null,
-      rollout: null,
-      isEnabled: true,
-    },
+    apiGroup: 'crd.antrea.io',
+    name: 'p',
+    spec: { priority: 5 },
+    generation: 2,
+    inForce: 2,
+    status: null,
+    versions: [{ generation: 2, nodes, exceptions: [] }],
+    changed: null,
+    rollout: null,
+    isEnabled: true,
     ...changes,
   };
 }

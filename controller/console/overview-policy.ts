@@ -56,15 +56,24 @@ export function overviewPolicy(
   const exceptions = found.map((one) => ({ ...one, since: sinceOf(one, before) ?? now }));
   const phase = status?.phase ?? phaseOf(facts, { desired, failing, exceptions });
   return {
-    ...{ apiGroup, name, tier: tierName(spec?.tier), priority: spec?.priority ?? 0 },
-    ...{ mode: spec?.mode ?? 'Enforce', traffic: spec?.traffic ?? 'Host', phase },
+    apiGroup,
+    name,
+    tier: tierName(spec?.tier),
+    priority: spec?.priority ?? 0,
+    mode: spec?.mode ?? 'Enforce',
+    traffic: spec?.traffic ?? 'Host',
+    phase,
     message: status === null ? `${desired - failing} of ${desired} nodes enforce it` : policyMessage(status),
-    ...{ generation, enforcedGeneration },
+    generation,
+    enforcedGeneration,
     ...inForceSince(
       { enforcedGeneration, exceptions, desired },
       { before, now, realized: realizedAt(facts) },
     ),
-    ...{ changed, nodes, exceptions, rollout },
+    changed,
+    nodes,
+    exceptions,
+    rollout,
   };
 }
 

@@ -6,10 +6,19 @@ import { overviewRollouts } from './overview-rollouts.ts';
 function watched(name: string, decision: Partial<RolloutDecision>, message = ''): WatchedPolicy {
   const policies = [{ name, uid: name, from: 1, to: 2, command: 'pause <script>' }];
   return {
-    ...{ apiGroup: 'nodewall.io', name, uid: name, generation: 2, since: 0, status: null },
-    ...{ command: null, resourceVersion: 1 },
+    apiGroup: 'nodewall.io',
+    name,
+    uid: name,
+    generation: 2,
+    since: 0,
+    status: null,
+    command: null,
+    resourceVersion: 1,
     rollout: {
-      ...{ message, progress: 'Step 1 of 2', nodes: 4, updated: 1 },
+      message,
+      progress: 'Step 1 of 2',
+      nodes: 4,
+      updated: 1,
       decision: {
         serial: 1,
         key: name,
@@ -45,8 +54,10 @@ describe('rollouts in the overview', () => {
 
   it('have lines for what can be done in their state', () => {
     const cases: Readonly<Record<RolloutState, readonly string[]>> = {
-      ...{ Progressing: ['pause', 'undo', 'promote'], Paused: ['resume', 'undo', 'promote'] },
-      ...{ Completed: [], Undone: ['promote'] },
+      Progressing: ['pause', 'undo', 'promote'],
+      Paused: ['resume', 'undo', 'promote'],
+      Completed: [],
+      Undone: ['promote'],
     };
     for (const [state, commands] of Object.entries(cases)) {
       const [found] = overviewRollouts([watched('p', { state: state as RolloutState })]);

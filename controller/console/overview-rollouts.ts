@@ -29,10 +29,19 @@ export function overviewRollouts(policies: Iterable<WatchedPolicy>): OverviewRol
       line: `kubectl nodewall rollout ${command} ${first?.name ?? ''}`,
     }));
     const shown: OverviewRollout = {
-      ...{ key, state, pausedBy, progress: rest.progress ?? '', message: rest.message ?? '' },
-      ...{ policies: members.map(({ name, uid, from, to }) => ({ name, uid, from, to })) },
-      ...{ nodes: rest.nodes ?? null, updated: rest.updated ?? null, confirmed: rest.confirmed ?? null },
-      ...{ failed: rest.failed ?? [], silent: rest.silent ?? [], waiting: rest.waiting ?? [], commands },
+      key,
+      state,
+      pausedBy,
+      progress: rest.progress ?? '',
+      message: rest.message ?? '',
+      policies: members.map(({ name, uid, from, to }) => ({ name, uid, from, to })),
+      nodes: rest.nodes ?? null,
+      updated: rest.updated ?? null,
+      confirmed: rest.confirmed ?? null,
+      failed: rest.failed ?? [],
+      silent: rest.silent ?? [],
+      waiting: rest.waiting ?? [],
+      commands,
     };
     last.set(key, { serial, shown });
   }

@@ -31,11 +31,22 @@ const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resol
 
 describe('those who watch the overview', () => {
   const node = (message: string): OverviewNode => ({
-    ...{ name: 'n', phase: 'Failing', message, reported: null, version: null, dataplane: null },
+    name: 'n',
+    phase: 'Failing',
+    message,
+    reported: null,
+    version: null,
+    dataplane: null,
   });
   const overview = (message: string): Overview => ({
-    ...{ time: '', revision: message, isEnabled: true, remark: null },
-    ...{ nodes: [node(message)], policies: [], rollouts: [], problems: [] },
+    time: '',
+    revision: message,
+    isEnabled: true,
+    remark: null,
+    nodes: [node(message)],
+    policies: [],
+    rollouts: [],
+    problems: [],
   });
   function bed() {
     const clock = fakeClock();

@@ -48,7 +48,9 @@ export async function previewImpact(
 function toFlow({ direction, traffic, peer, protocol, port, icmpType }: FlowOfNode): Flow {
   const isOne = !peer.includes('/');
   return {
-    ...{ direction, traffic, protocol: protocol as NonNullable<Flow['protocol']> },
+    direction,
+    traffic,
+    protocol: protocol as NonNullable<Flow['protocol']>,
     ...(isOne ? { [direction === 'ingress' ? 'src' : 'dst']: peer } : {}),
     ...(port === null ? {} : { dstPort: port }),
     ...(icmpType === null ? {} : { icmpType }),

@@ -73,7 +73,12 @@ export function previewOf(yaml: string, objects: ClusterObjects, options: Previe
   if (given.length === 0 && problems.every(({ severity }) => severity !== 'error'))
     problems.push({ severity: 'error', line: 0, object: '', path: '', message: 'there is no object in it' });
   const none: PreviewResult['preview'] = {
-    ...{ problems, objects: [], brokenGuardrail: null, groups: [], leftOut: 0, noDifference: null },
+    problems,
+    objects: [],
+    brokenGuardrail: null,
+    groups: [],
+    leftOut: 0,
+    noDifference: null,
   };
   if (problems.some(({ severity }) => severity === 'error')) return { preview: none, denied: [] };
   const judged = judge.judgeNext(objects, applied.objects, checkpoint);
@@ -114,7 +119,9 @@ function toProblem({ file, line, kind, name, path, ...problem }: LoadProblem): P
   return {
     severity: severity === 'error' ? 'error' : 'warning',
     line: isOther ? 0 : line,
-    ...{ object, path, message: isOther ? `it would be invalid: ${message}` : message },
+    object,
+    path,
+    message: isOther ? `it would be invalid: ${message}` : message,
   };
 }
 

@@ -53,8 +53,15 @@ export function toLint(found: readonly NodeFinding[]): LintResult {
     const text =
       kind === 'selects-nothing' && nodes.length === 0 ? 'applies to no Node' : findingText(finding);
     return {
-      ...{ kind, direction, policy, rule, ruleIndex, text, flow },
-      ...{ nodes: nodes.slice(0, MOST_NAMED), nodeCount: nodes.length },
+      kind,
+      direction,
+      policy,
+      rule,
+      ruleIndex,
+      text,
+      flow,
+      nodes: nodes.slice(0, MOST_NAMED),
+      nodeCount: nodes.length,
     };
   });
   return { findings, leftOut: found.length - findings.length };

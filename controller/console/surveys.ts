@@ -36,7 +36,11 @@ export interface SurveyLimits {
 }
 
 export const SURVEY_LIMITS: SurveyLimits = {
-  ...{ lint: 20_000, preview: 8_000, grace: 10_000, heap: 1024, rest: 300_000 },
+  lint: 20_000,
+  preview: 8_000,
+  grace: 10_000,
+  heap: 1024,
+  rest: 300_000,
 };
 
 /** Questions that wait or are answered, of one user and of all. */

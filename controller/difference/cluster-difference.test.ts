@@ -76,7 +76,7 @@ describe('the difference of two clusters', () => {
     // A rule without effect, so that the first Node has other rules than the second.
     const other = policy('other', {
       ingress: [{ name: 'o', action: 'Allow', from: [cidr('192.0.2.1/32')] }],
-      ...{ appliedTo: [{ nodeSelector: { matchLabels: { name: 'a' } } }] },
+      appliedTo: [{ nodeSelector: { matchLabels: { name: 'a' } } }],
     });
     const found = difference([A, B, C], [A, B, C, drop([own]), other]);
     assert.deepEqual(peers(found), { 'a,b,c': '10.0.0.0-10.0.0.0,10.0.0.2-10.0.0.3' });
@@ -99,8 +99,10 @@ describe('the difference of two clusters', () => {
   it('takes memory for each link group once', () => {
     const groups = Array.from({ length: 2000 }, (_, i) => 100 + i);
     const allow = groups.map((group) => ({
-      ...{ name: `r${group}`, action: 'Allow' as const },
-      ...{ from: [{ interfaceGroup: group }], ports: [tcp(group)] },
+      name: `r${group}`,
+      action: 'Allow' as const,
+      from: [{ interfaceGroup: group }],
+      ports: [tcp(group)],
     }));
     const rest = policy('rest', { tier: 'baseline', ingress: [{ name: 'rest', action: 'Reject' }] });
     const given = [A, policy('p', { ingress: allow })];

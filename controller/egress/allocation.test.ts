@@ -121,7 +121,9 @@ describe('the allocation of a gateway', () => {
 
   it('gives a new address to a slot whose owner is ready', () => {
     const slots = Array.from({ length: 6 }, (_, i) => ({
-      ...{ name: String(i), node: 'n2', epoch: 1 },
+      name: String(i),
+      node: 'n2',
+      epoch: 1,
       addresses: [],
     }));
     const status = { nodes: [{ name: 'n2', ready: false }], slots };

@@ -93,7 +93,11 @@ function decisionOf(
   const own = decided === null ? '' : policyKey(decided);
   const id = shortHash(12, place);
   const decision: Decision = {
-    ...{ id, family, key: own, policy: decided, audited },
+    id,
+    family,
+    key: own,
+    policy: decided,
+    audited,
     ...(isStray ? { isStray } : {}),
   };
   known.set(place, decision);

@@ -23,7 +23,8 @@ function tenant(name: string, pods: number) {
       ...Array.from({ length: pods }, (_, i) =>
         fakePolicy(`${name}/q${i}`, {
           appliedTo: [{ podSelector: { matchLabels: { i: String(i) } } }],
-          ...{ to: networks(i + 1), action: 'Direct' },
+          to: networks(i + 1),
+          action: 'Direct',
         }),
       ),
     ],

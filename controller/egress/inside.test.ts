@@ -76,7 +76,8 @@ describe('what Nodes and pods say of themselves', () => {
     const stray = fakePod('evil/p', ['198.51.100.1', '10.9.0.1'], { node: 'w' });
     for (const whenUnavailable of ['Drop', 'Direct'] as const) {
       const objects = cluster({
-        ...{ pods: [stray], nodes: [fakeNode('g', ['192.0.2.7'])] },
+        pods: [stray],
+        nodes: [fakeNode('g', ['192.0.2.7'])],
         egressGateways: [fakeGateway('g', { source: 'Node', default: true })],
         egressPolicies: [fakePolicy('all', { whenUnavailable })],
       });

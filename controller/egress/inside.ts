@@ -50,8 +50,12 @@ export class InsideIndex {
   readonly #strayCounts = new Map<string, number>();
   #strayNetworks: readonly string[] = [];
   #inside: Inside = {
-    ...{ members: NO_MEMBERS, nodes: NO_MEMBERS, podNetworks: NO_INTERVALS },
-    ...{ networksOf: new Map(), likelyPods: NO_INTERVALS, leftOut: new Set() },
+    members: NO_MEMBERS,
+    nodes: NO_MEMBERS,
+    podNetworks: NO_INTERVALS,
+    networksOf: new Map(),
+    likelyPods: NO_INTERVALS,
+    leftOut: new Set(),
   };
 
   constructor(config: NetworksConfig) {

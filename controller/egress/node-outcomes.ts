@@ -111,7 +111,8 @@ function numberedAction(plan: SlotsPlan, numbers: ReadonlyMap<string, number>): 
   ) as [number[], number[]];
   if (slots.length === 0) return { kind: 'drop', reason: 'no-route' };
   return {
-    ...{ kind: 'slots', slots: slots.sort((a, b) => a - b) },
+    kind: 'slots',
+    slots: slots.sort((a, b) => a - b),
     ...(reserve.length === 0 ? {} : { reserve }),
     ...(plan.otherwise === 'Direct' ? { otherwise: plan.otherwise } : {}),
   };

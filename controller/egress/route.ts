@@ -59,7 +59,9 @@ export function routeOf(
         take,
       });
       return {
-        ...{ kind: 'hops', hops: path.nodes.map(toHop), reserve: path.reserve.map(toHop) },
+        kind: 'hops',
+        hops: path.nodes.map(toHop),
+        reserve: path.reserve.map(toHop),
         otherwise: whenUnavailable,
       };
     }

@@ -33,7 +33,9 @@ export function tunnelEnds(
       const networks = own.get(node.name);
       const key = encryption === 'WireGuard' ? (node.tunnelKey ?? '') : undefined;
       const end: TunnelEnd = {
-        ...{ node: node.name, address, mac: macOf(node) },
+        node: node.name,
+        address,
+        mac: macOf(node),
         ...present({ key }),
         ...(networks && { networks }),
       };

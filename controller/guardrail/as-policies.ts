@@ -50,7 +50,11 @@ function asPolicies({ apiGroup, name, uid, generation, spec }: Guardrail): Clust
     const rules = { appliedTo: [{ nodeSelector }], traffic, ingress, egress };
     return [
       {
-        ...{ kind: 'ClusterNetworkPolicy', apiGroup, name: `${PREFIX}${name}/${traffic}`, uid, generation },
+        kind: 'ClusterNetworkPolicy',
+        apiGroup,
+        name: `${PREFIX}${name}/${traffic}`,
+        uid,
+        generation,
         spec: { priority: 1, ...rules },
       },
     ];

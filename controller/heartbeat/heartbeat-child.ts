@@ -43,13 +43,18 @@ class HeartbeatChild {
     apiConfig.loadFromClusterAndUser(cluster, user);
     const client = () => kubeApi(apiConfig, undefined, (status) => send({ kind: 'answered', status }));
     this.#peerClients = new PeerClients({
-      ...{ user, service, protocols: HEARTBEAT_PROTOCOLS },
+      user,
+      service,
+      protocols: HEARTBEAT_PROTOCOLS,
       kubeConfig: () => new KubeConfig(),
       caBundle: () => this.#peers.caBundle,
     });
     const clock = { ...monotonicClock, date: () => new Date() };
     this.#service = new HeartbeatService({
-      ...{ data, clock, send, random: Math.random },
+      data,
+      clock,
+      send,
+      random: Math.random,
       store: leaseStore({ ...service, request: client().request, annotations: () => this.#annotations }),
       relay: {
         peers: () => this.#peers.known,
@@ -57,7 +62,10 @@ class HeartbeatChild {
       },
     });
     this.#server = heartbeatServer({
-      ...{ leases: this.#service, audiences, account: service, now: clock.now },
+      leases: this.#service,
+      audiences,
+      account: service,
+      now: clock.now,
       // Reviews that strangers cause must not delay the renewal of the Lease.
       request: client().request,
       nodes: () => this.#nodes,

@@ -11,8 +11,13 @@ import { until } from '../../test/kernel/until.ts';
 import { HeartbeatProcess } from './heartbeat-process.ts';
 
 const SLOT = {
-  ...{ gateway: 'g', slot: '0', node: 'gw-1', epoch: 1, addresses: ['198.51.100.1'] },
-  ...{ lease: 2_000, longest: 2_000 },
+  gateway: 'g',
+  slot: '0',
+  node: 'gw-1',
+  epoch: 1,
+  addresses: ['198.51.100.1'],
+  lease: 2_000,
+  longest: 2_000,
 };
 const TIMES = { duration: 3_000, renewDeadline: 2_000, retry: 300 };
 
@@ -38,7 +43,11 @@ describe('the process of heartbeats', function () {
     const cluster = { name: 'fake', server: `http://127.0.0.1:${port}`, skipTLSVerify: true };
     heartbeats = new HeartbeatProcess({
       data: {
-        ...{ identity: 'a', times: TIMES, cluster, user: { name: 'nobody' }, audiences: [] },
+        identity: 'a',
+        times: TIMES,
+        cluster,
+        user: { name: 'nobody' },
+        audiences: [],
         service: { namespace: 'nodewall-system', name: 'nodewall-controller' },
       },
       annotations: () => ({}),
@@ -124,14 +133,22 @@ describe('the process of heartbeats', function () {
     const { promise, resolve } = Promise.withResolvers<string>();
     const other = new HeartbeatProcess({
       data: {
-        ...{ identity: 'b', times: TIMES, user: { name: 'nobody' }, audiences: [] },
+        identity: 'b',
+        times: TIMES,
+        user: { name: 'nobody' },
+        audiences: [],
         cluster: { name: 'none', server: 'http://127.0.0.1:1', skipTLSVerify: true },
         service: { namespace: 'nodewall-system', name: 'nodewall-controller' },
       },
       annotations: () => ({}),
       peers: () => ({ known: [], caBundle: null }),
       events: {
-        ...{ leading() {}, lost() {}, leader() {}, failed() {}, answered() {}, heartbeatAnswered() {} },
+        leading() {},
+        lost() {},
+        leader() {},
+        failed() {},
+        answered() {},
+        heartbeatAnswered() {},
         ended: ({ message }) => resolve(message),
       },
     });

@@ -9,8 +9,13 @@ import { type FromHeartbeats, LONGEST_SILENCE } from './messages.ts';
 
 const ADDRESS = '198.51.100.1';
 const SLOT = {
-  ...{ gateway: 'g', slot: '0', node: 'a', epoch: 1, addresses: [ADDRESS] },
-  ...{ lease: 2_000, longest: 2_000 },
+  gateway: 'g',
+  slot: '0',
+  node: 'a',
+  epoch: 1,
+  addresses: [ADDRESS],
+  lease: 2_000,
+  longest: 2_000,
 };
 const PATH = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/nodewall-controller';
 
@@ -33,8 +38,10 @@ describe('HeartbeatService', () => {
     const service = new HeartbeatService({
       data: { identity, times: LEASE_TIMES },
       store: leaseStore({
-        ...{ request: api.request, annotations: () => ({}) },
-        ...{ namespace: 'nodewall-system', name: 'nodewall-controller' },
+        request: api.request,
+        annotations: () => ({}),
+        namespace: 'nodewall-system',
+        name: 'nodewall-controller',
       }),
       relay: { peers: () => [], send: () => Promise.reject(new Error('there is none')) },
       clock: Object.assign(clock, { date: () => new Date(clock.now()) }),

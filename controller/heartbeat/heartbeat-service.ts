@@ -47,7 +47,10 @@ export class HeartbeatService implements LeaseService {
     this.#aliveAt = clock.now();
     this.#relay = new LeaseRelay({ ...relay, clock });
     this.#election = new Election({
-      ...{ identity: data.identity, times: data.times, clock, random },
+      identity: data.identity,
+      times: data.times,
+      clock,
+      random,
       store: this.#whileAlive(store),
       events: {
         leading: (until) => send({ kind: 'leading', term: ++this.#term, until }),

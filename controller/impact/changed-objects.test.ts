@@ -8,7 +8,10 @@ import { changedObjects, type ObjectChange, withFollowing } from './changed-obje
 function object<T extends ClusterObject>(kind: T['kind'], name: string, spec: object): T {
   const metadata = { name, uid: name, generation: 1 };
   const { object: valid, problems } = validateObject({
-    ...{ apiVersion: 'nodewall.io/v1alpha1', kind, metadata, spec },
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind,
+    metadata,
+    spec,
   });
   assert.ok(valid !== null, problems.map(({ message }) => message).join());
   return valid as T;
@@ -16,12 +19,16 @@ function object<T extends ClusterObject>(kind: T['kind'], name: string, spec: ob
 
 const policy = (name: string, spec: object) =>
   object<WaitingObject>('ClusterNetworkPolicy', name, {
-    ...{ priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: [{ name: 'r', action: 'Drop' }] },
+    priority: 1,
+    appliedTo: [{ nodeSelector: {} }],
+    ingress: [{ name: 'r', action: 'Drop' }],
     ...spec,
   });
 const group = (name: string, spec: object) => object<WaitingObject>('ClusterGroup', name, spec);
 const added = (next: NonNullable<ObjectChange['next']>): ObjectChange => ({
-  ...{ kind: next.kind, identity: identityOf(next), next },
+  kind: next.kind,
+  identity: identityOf(next),
+  next,
 });
 const following = (change: ObjectChange, waiting: readonly WaitingObject[], objects = NO_OBJECTS) =>
   (withFollowing(objects, change, { waiting }, ['pods']).following ?? []).map(({ name }) => name);

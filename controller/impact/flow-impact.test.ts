@@ -44,8 +44,16 @@ const evaluate: Evaluate =
 function flow(more: Partial<NodeFlow> = {}): NodeFlow {
   const { peer = '10.0.0.2', port = 80 } = more;
   return {
-    ...{ direction: 'ingress', traffic: 'Host', peer, protocol: 'tcp', port, verdict: 'Allow' },
-    ...{ connections: 48, live: 0, firstSeen: '2026-01-06T00:00:00Z', lastSeen: '2026-01-07T00:00:00Z' },
+    direction: 'ingress',
+    traffic: 'Host',
+    peer,
+    protocol: 'tcp',
+    port,
+    verdict: 'Allow',
+    connections: 48,
+    live: 0,
+    firstSeen: '2026-01-06T00:00:00Z',
+    lastSeen: '2026-01-07T00:00:00Z',
     flow: { direction: 'ingress', src: '10.0.0.2', dst: '10.0.0.1', protocol: 'tcp', dstPort: port },
     decision: null,
     ...more,
@@ -54,8 +62,13 @@ function flow(more: Partial<NodeFlow> = {}): NodeFlow {
 
 function seen(...flows: readonly NodeFlow[]): NodeFlows {
   return {
-    ...{ node: 'a', since: '2026-01-01T00:00:00Z', liveAt: '2026-01-08T00:00:00Z', flows, isCut: false },
-    ...{ kinds: flows.length, missed: { leftOut: 1, overruns: 2, busySeconds: 3 } },
+    node: 'a',
+    since: '2026-01-01T00:00:00Z',
+    liveAt: '2026-01-08T00:00:00Z',
+    flows,
+    isCut: false,
+    kinds: flows.length,
+    missed: { leftOut: 1, overruns: 2, busySeconds: 3 },
   };
 }
 

@@ -115,7 +115,10 @@ export class FlowImpact {
     }
     for (const list of Object.values(lists)) list.sort((a, b) => b.perHour - a.perHour);
     return {
-      ...{ node, since, liveAt, ...lists },
+      node,
+      since,
+      liveAt,
+      ...lists,
       kinds: flows.length,
       folded: flows.filter(isFolded).length,
       unknownNames: [...unknown].sort(),
@@ -134,7 +137,9 @@ export class FlowImpact {
       return {
         ...kind,
         ...present({ peerName }),
-        ...{ before, after, isPartly: isFolded(kind) },
+        before,
+        after,
+        isPartly: isFolded(kind),
         perHour: kind.connections / Math.max(1, (asked - Date.parse(kind.firstSeen)) / HOUR),
         endsLive: rechecks.has(ruleKey(kind.flow.direction, after)),
       };

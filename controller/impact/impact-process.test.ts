@@ -10,20 +10,28 @@ import { type Asker, IMPACT_LIMITS, ImpactOverrunError, ImpactProcess } from './
 const ANN: Asker = { source: 'a', user: 'ann' };
 const EVE: Asker = { source: 'a', user: 'eve' };
 const NODE = {
-  ...{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n1' } },
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'n1' },
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 };
 const SSH = {
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'ssh' } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'Guardrail',
+  metadata: { name: 'ssh' },
   spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ports: [{ port: 22 }] }] },
 };
 const HIGH = {
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'high' } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'Guardrail',
+  metadata: { name: 'high' },
   spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ports: [{ port: 65_000 }] }] },
 };
 /** Each flow from elsewhere is looked at, of whatever port. */
 const HEAVY = {
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'heavy' } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'Guardrail',
+  metadata: { name: 'heavy' },
   spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', from: [cidr('198.51.100.0/24')] }] },
 };
 const drop = (port: number, ...from: object[]) =>
@@ -33,7 +41,9 @@ const drop = (port: number, ...from: object[]) =>
 const stairs = (rules: number, second: 'Drop' | 'Pass') =>
   policy('stairs', {
     ingress: Array.from({ length: rules }, (_, i) => ({
-      ...{ name: `r${i}`, action: i % 2 === 0 ? ('Allow' as const) : second, from: [] },
+      name: `r${i}`,
+      action: i % 2 === 0 ? ('Allow' as const) : second,
+      from: [],
       ports: Array.from({ length: 20 }, (__, j) => {
         const first = 1 + 20 * i + j;
         const [last, sourcePort] = [first + 30_000, first];
@@ -46,7 +56,8 @@ const stairs = (rules: number, second: 'Drop' | 'Pass') =>
 const exceptions = (rules: number) =>
   policy('exceptions', {
     ingress: Array.from({ length: rules }, (_, i) => ({
-      ...{ name: `r${i}`, action: 'Allow' as const },
+      name: `r${i}`,
+      action: 'Allow' as const,
       from: [0, 1, 2, 3].map((j) => ({ ipBlock: { cidr: '0.0.0.0/0', except: networks(i, j) } })),
     })),
   });
@@ -92,7 +103,9 @@ describe('the process that evaluates changes', function () {
   it('names the rules of a policy that earlier rules leave nothing to decide', async () => {
     const halves = [cidr('0.0.0.0/1'), cidr('128.0.0.0/1')];
     const rules = [...halves, cidr('0.0.0.0/0')].map((peer, i) => ({
-      ...{ name: `r${i}`, from: [peer], ports: [tcp(80)] },
+      name: `r${i}`,
+      from: [peer],
+      ports: [tcp(80)],
       action: i === 2 ? ('Allow' as const) : ('Drop' as const),
     }));
     const { lines } = await impact.change(added(policy('q', { ingress: rules })), ANN);

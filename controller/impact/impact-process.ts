@@ -25,8 +25,12 @@ export interface ImpactLimits {
 }
 
 export const IMPACT_LIMITS: ImpactLimits = {
-  ...{ change: 1800, evaluation: 1000, difference: 700, crowded: 100 },
-  ...{ violations: 60_000, heap: 1024 },
+  change: 1800,
+  evaluation: 1000,
+  difference: 700,
+  crowded: 100,
+  violations: 60_000,
+  heap: 1024,
 };
 
 /** The source and user of a change. */
@@ -87,7 +91,10 @@ export class ImpactProcess {
   constructor(config: Config, objects: () => ClusterObjects | null, limits = IMPACT_LIMITS) {
     this.#limits = limits;
     this.#process = new MirroredProcess({
-      ...{ file: siblingModule(import.meta, 'impact-child'), config, objects, heap: limits.heap },
+      file: siblingModule(import.meta, 'impact-child'),
+      config,
+      objects,
+      heap: limits.heap,
       isLast: (answer) => !('judgement' in answer),
     });
   }

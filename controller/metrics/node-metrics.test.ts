@@ -18,7 +18,11 @@ const REPORT = {
 } satisfies NodeReport;
 const TOTALS = { drifts: 1, rollbacks: 2, recordsLost: 3, denied: 4, failsafeRules: 5 };
 const failing = (policy: string, more = {}) => ({
-  ...{ apiGroup: 'nodewall.io' as const, policy, generation: 1, rule: 'r', reason: 'why' },
+  apiGroup: 'nodewall.io' as const,
+  policy,
+  generation: 1,
+  rule: 'r',
+  reason: 'why',
   ...more,
 });
 

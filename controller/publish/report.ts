@@ -120,7 +120,9 @@ function toTried(value: unknown): TriedPolicy | null {
   if (!Number.isSafeInteger(generation)) return null;
   if (reason !== undefined && !isText(reason, LONGEST.reason)) return null;
   return {
-    ...{ apiGroup: apiGroup as ApiGroup, policy, generation: generation as number },
+    apiGroup: apiGroup as ApiGroup,
+    policy,
+    generation: generation as number,
     ...(isWaiting === true ? { isWaiting } : {}),
     ...(reason === undefined ? {} : { reason: harmless(reason) }),
   };

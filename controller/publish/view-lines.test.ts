@@ -25,7 +25,11 @@ const OBJECTS: ClusterObjects = {
   nodes: [...NODES],
   policies: [
     {
-      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 1 },
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: '',
+      generation: 1,
       spec: { priority: 5, ingress: [RULE] },
     },
   ],
@@ -41,7 +45,8 @@ function present(more: Partial<Present> = {}): Present {
     gate: { type: 'gate', enabled: true },
     isEgressUnset: false,
     endpoints: [],
-    ...{ revision: 'e.7.a', number: 'e.7' },
+    revision: 'e.7.a',
+    number: 'e.7',
     ...more,
     compiled,
   };

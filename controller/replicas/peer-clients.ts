@@ -60,7 +60,9 @@ export class PeerClients {
     const known = this.#clients.get(peer);
     if (known !== undefined) return known;
     const cluster: Cluster = {
-      ...{ name: peer, server: `https://${peer}`, skipTLSVerify: false },
+      name: peer,
+      server: `https://${peer}`,
+      skipTLSVerify: false,
       tlsServerName: `${service.name}.${service.namespace}.svc`,
       ...(bundle === null ? {} : { caData: bundle }),
     };

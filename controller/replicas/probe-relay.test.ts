@@ -4,7 +4,11 @@ import type { PassedProbes } from '../publish/peer-calls.ts';
 import { ProbeRelay } from './probe-relay.ts';
 
 const SSH: InwardResult = {
-  ...{ name: 'ssh', prober: 'b', address: '192.0.2.1', source: null, error: null },
+  name: 'ssh',
+  prober: 'b',
+  address: '192.0.2.1',
+  source: null,
+  error: null,
 };
 const ANSWER = { id: '1', error: null, source: null };
 

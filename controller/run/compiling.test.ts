@@ -101,7 +101,11 @@ describe('compiling', () => {
       ],
       policies: [
         {
-          ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 0 },
+          kind: 'ClusterNetworkPolicy',
+          apiGroup: 'nodewall.io',
+          name: 'p',
+          uid: '',
+          generation: 0,
           spec,
         },
       ],

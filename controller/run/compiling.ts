@@ -213,7 +213,10 @@ export class Compiling {
     this.#sayEndpoints();
     this.#sayCrowded(egress?.compiled.crowded);
     const counts = {
-      ...{ nodes, policies: objects.policies.length, invalid, ignoredAddresses },
+      nodes,
+      policies: objects.policies.length,
+      invalid,
+      ignoredAddresses,
       ignoredEndpoints: [...this.#leftOutEndpoints.values()].flat().length,
       ...(egress === null ? {} : { ignoredNetworks: ignoredNetworks.size }),
     };
@@ -265,7 +268,8 @@ export class Compiling {
     const message =
       'what Nodes and pods say of themselves is outside of the networks of the cluster, and egress policies hold for it; if it belongs to the cluster, set egress.podCIDRs and nodeCIDRs (docs/egress.md)';
     this.#options.log.warn(message, {
-      ...{ stage: 'compile', count: size },
+      stage: 'compile',
+      count: size,
       ignored: [...networks].slice(0, MOST_SAID),
     });
   }

@@ -62,7 +62,11 @@ export function controllerAgents(parts: AgentParts): AgentService {
     reports: delivery.reports,
     ...(hasEgress(context) ? { leases: heartbeats, acceptor: heartbeats.acceptor } : {}),
     probes: controllerProbing({
-      ...{ context, process, compiling, peers, isLeader },
+      context,
+      process,
+      compiling,
+      peers,
+      isLeader,
       agents: () => service,
       account: account.name,
     }),

@@ -71,11 +71,13 @@ function givenCertificate(
   let certificates = '';
   const bundle = new RepeatedCheck({
     check: () => publishBundle(request, { namespace, name: AUTHORITY }, certificates),
-    ...{ failed, clock },
+    failed,
+    clock,
   });
   const webhooks = new RepeatedCheck({
     check: () => publishToWebhooks(request, { certificates: null, paths }),
-    ...{ failed, clock },
+    failed,
+    clock,
   });
   const source = certificateFiles({
     ...files,

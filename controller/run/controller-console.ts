@@ -57,7 +57,8 @@ export class ControllerConsole {
       revision: () => hub.revision,
       isEnabled: () => hub.gate !== false,
       missing: () => missing() ?? unsetGates.remark(),
-      ...{ reports, clock },
+      reports,
+      clock,
       statuses: statuses.keeper,
       guardrails: () => statuses.guardrails.statuses(),
     });
@@ -77,7 +78,10 @@ export class ControllerConsole {
       overview: this.#overview,
       drops: this.#drops,
       surveys: this.#surveys,
-      ...{ ask, policies, missing, clock },
+      ask,
+      policies,
+      missing,
+      clock,
       nodes: () => hub.nodes(),
     });
   }

@@ -28,9 +28,13 @@ export function controllerHeartbeats(parts: ControllerHeartbeatsOptions): Heartb
   /** The failure that was said last: each attempt after it fails in the same way. */
   let said = '';
   return new HeartbeatProcess({
-    ...{ annotations, peers },
+    annotations,
+    peers,
     data: {
-      ...{ identity, service, cluster, user: kubeConfig.getCurrentUser() ?? { name: '' } },
+      identity,
+      service,
+      cluster,
+      user: kubeConfig.getCurrentUser() ?? { name: '' },
       times: {
         duration: leaseDuration * 1000,
         renewDeadline: renewDeadline * 1000,

@@ -95,8 +95,12 @@ export class ControllerParts {
     this.compiling = this.#makeCompiling();
     this.impact = new ImpactProcess(context.config, () => this.compiling.objects);
     this.guardrails = new GuardrailWatch({
-      ...{ impact: this.impact, compiling: this.compiling, keeper: this.statuses.guardrails },
-      ...{ config: context.config, clock: processContext.clock, log: context.log },
+      impact: this.impact,
+      compiling: this.compiling,
+      keeper: this.statuses.guardrails,
+      config: context.config,
+      clock: processContext.clock,
+      log: context.log,
     });
     this.settings = this.#makeSettings();
     this.nodeMetrics = this.#makeNodeMetrics();
@@ -186,7 +190,9 @@ export class ControllerParts {
   #makeStatuses(): PolicyStatuses {
     const { metrics, heartbeats } = this;
     return new PolicyStatuses({
-      ...{ ...this.#process, metrics, heartbeats },
+      ...this.#process,
+      metrics,
+      heartbeats,
       request: this.api.general.request,
       log: this.#context.log,
       rollout: this.#context.config.rollout,
@@ -279,7 +285,8 @@ export class ControllerParts {
 
   #makeRegistration(): Registration {
     return controllerRegistration({
-      ...{ log: this.#context.log, clock: this.#process.clock },
+      log: this.#context.log,
+      clock: this.#process.clock,
       request: this.api.general.request,
       life: () => this.#reactions.life(),
       replicas: this.replicas,
@@ -314,7 +321,10 @@ export class ControllerParts {
   #makeHeartbeats(): HeartbeatProcess {
     const { identity } = this.#process;
     return controllerHeartbeats({
-      ...{ context: this.#context, identity, service: SERVICE, token: this.api.token },
+      context: this.#context,
+      identity,
+      service: SERVICE,
+      token: this.api.token,
       annotations: () => this.settings.annotations(),
       peers: () => ({ known: this.peers.known, caBundle: this.credentials.caBundle }),
       changed: () => {
@@ -344,9 +354,20 @@ export class ControllerParts {
     const { api, hub, settings, metrics, nodeMetrics, compiling, delivery, peers } = this;
     const { nodeQuestions, console, heartbeats } = this;
     return controllerAgents({
-      ...{ context: this.#context, process: this.#process, account: SERVICE },
-      ...{ api, hub, settings, metrics, nodeMetrics, compiling, delivery, peers },
-      ...{ nodeQuestions, console, heartbeats },
+      context: this.#context,
+      process: this.#process,
+      account: SERVICE,
+      api,
+      hub,
+      settings,
+      metrics,
+      nodeMetrics,
+      compiling,
+      delivery,
+      peers,
+      nodeQuestions,
+      console,
+      heartbeats,
       isLeader: () => this.heartbeats.isLeader(),
       isOpen: () => this.#reactions.life().isServing,
       own: () => this.#ownState(),

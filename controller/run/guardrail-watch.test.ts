@@ -9,7 +9,9 @@ import type { ObjectChange } from '../impact/changed-objects.ts';
 import { GuardrailWatch, KEEP_READY } from './guardrail-watch.ts';
 
 const SSH = {
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name: 'ssh' } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'Guardrail',
+  metadata: { name: 'ssh' },
   spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ports: [{ port: 22 }] }] },
 };
 const CHANGE: ObjectChange = { kind: 'Tier', identity: 't', next: null };

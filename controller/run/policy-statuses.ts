@@ -105,14 +105,23 @@ export class PolicyStatuses {
     this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
     this.#definitionWriter = statusWriter(asLeader, clock, events, DEFINITION_TARGET, GUARDRAIL_TIMES);
     this.definitions = new DefinitionKeeper({
-      ...{ writer: this.#definitionWriter, events: failures, request, clock, log },
+      writer: this.#definitionWriter,
+      events: failures,
+      request,
+      clock,
+      log,
     });
     this.#antreaWriter = statusWriter(asLeader, clock, events, ANTREA_TARGET);
     this.keeper = new StatusKeeper({
-      ...{ writer: this.#writer, antreaWriter: this.#antreaWriter, events: failures, clock },
+      writer: this.#writer,
+      antreaWriter: this.#antreaWriter,
+      events: failures,
+      clock,
     });
     this.#antrea = new AntreaController({
-      ...{ request, clock, log },
+      request,
+      clock,
+      log,
       isNeeded: () => this.keeper.hasAntreaPolicies,
       changed: (isAbsent) => this.keeper.setAntreaAbsent(isAbsent),
     });

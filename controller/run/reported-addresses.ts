@@ -87,7 +87,8 @@ export class ReportedAddresses {
       this.#log.debug(
         'the agent reports addresses outside nodeCIDRs, or public ones without these; ignored',
         {
-          ...{ node, ignored: outside },
+          node,
+          ignored: outside,
         },
       );
     const now = this.#reports.set(node, usable) ?? [];

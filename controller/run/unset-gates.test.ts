@@ -5,8 +5,16 @@ import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { UnsetGates } from './unset-gates.ts';
 
 const report = (node: string, more: Partial<NodeReport>): NodeReport => ({
-  ...{ node, revision: null, enforced: null, enabled: false, failing: [], policies: 0, hostAddresses: [] },
-  ...{ version: '', dataplane: 'nftables', time: '' },
+  node,
+  revision: null,
+  enforced: null,
+  enabled: false,
+  failing: [],
+  policies: 0,
+  hostAddresses: [],
+  version: '',
+  dataplane: 'nftables',
+  time: '',
   ...more,
 });
 

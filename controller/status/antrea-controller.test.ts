@@ -30,7 +30,9 @@ describe('AntreaController', () => {
       warn: (_: string, fields: object) => void warnings.push(JSON.stringify(fields)),
     };
     controller = new AntreaController({
-      ...{ request: api.request, clock, log: log as unknown as Log },
+      request: api.request,
+      clock,
+      log: log as unknown as Log,
       isNeeded: () => isNeeded,
       changed: (isAbsent) => void changes.push(isAbsent),
     });

@@ -8,7 +8,9 @@ import type { DefinitionUser, LastDefinitions } from '../watch/source.ts';
 import { DefinitionKeeper, type DefinitionPatch, type Deletion } from './definition-keeper.ts';
 
 const OFFICE: ClusterGroup = {
-  ...{ kind: 'ClusterGroup', apiGroup: 'nodewall.io', name: 'office' },
+  kind: 'ClusterGroup',
+  apiGroup: 'nodewall.io',
+  name: 'office',
   spec: { ipBlocks: [{ cidr: '192.0.2.0/24' }] },
 };
 const USER = {
@@ -20,7 +22,9 @@ const USER = {
 } as const;
 const PATH = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies/p';
 const DELETION: Deletion = {
-  ...{ kind: 'ClusterGroup', name: 'office', uid: 'a' },
+  kind: 'ClusterGroup',
+  name: 'office',
+  uid: 'a',
   objects: [OFFICE],
   users: [{ ...USER, uses: [0] }],
 };

@@ -249,7 +249,7 @@ export class DefinitionKeeper {
       if (this.#announced.get(user.uid) === objects) continue;
       const { kind, name } = user;
       this.#options.log.warn(staysText(user.uses), {
-        ...{ stage: 'status' },
+        stage: 'status',
         ...(kind === 'ClusterNetworkPolicy' ? { policy: name } : { kind, name }),
       });
       if (user.apiGroup === 'nodewall.io') this.#options.events.referenceDeleted(user, staysText(user.uses));

@@ -4,7 +4,11 @@ import type { Guardrail } from '../../apis/objects.ts';
 import { GUARDRAIL_TARGET, GuardrailKeeper } from './guardrail-keeper.ts';
 
 const GUARDRAIL: Guardrail = {
-  ...{ kind: 'Guardrail', apiGroup: 'nodewall.io', name: 'g', uid: 'u', generation: 3 },
+  kind: 'Guardrail',
+  apiGroup: 'nodewall.io',
+  name: 'g',
+  uid: 'u',
+  generation: 3,
   spec: { nodeSelector: {} },
 };
 const VIOLATION: Violation = { node: 'n1', item: 'mustDeny[0]', flow: { direction: 'ingress' }, rule: null };

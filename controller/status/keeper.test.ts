@@ -57,14 +57,12 @@ function controller(time: FakeClock) {
         last = status;
         if (api.isPrompt)
           keeper.version(null, {
-            ...{
-              apiGroup: 'nodewall.io',
-              name,
-              uid,
-              generation: status.observedGeneration,
-              since: 0,
-              status,
-            },
+            apiGroup: 'nodewall.io',
+            name,
+            uid,
+            generation: status.observedGeneration,
+            since: 0,
+            status,
           });
       },
       forget: (name) => void forgotten.push(name),

@@ -109,7 +109,9 @@ describe('statusOf', () => {
       'False',
       /^Generation 3: 3 of 3/,
       {
-        ...{ problems: ['there is no Tier "t"'], isWaiting: true, enforcedGeneration: 3 },
+        problems: ['there is no Tier "t"'],
+        isWaiting: true,
+        enforcedGeneration: 3,
         progress: { ...some, current: 3 },
       },
     ],

@@ -67,7 +67,8 @@ describe('a tracked version', () => {
   it('is, of crd.antrea.io, in revisions of other controllers by the watch of those policies', () => {
     const known = { ...first, policy: 'crd.antrea.io/p', version: 20 };
     const seen = (own: number, antrea: number): Revision => ({
-      ...{ epoch: 'other', number: 99 },
+      epoch: 'other',
+      number: 99,
       position: WATCHED.map(({ name }) => {
         if (name === 'clusternetworkpolicies.crd.antrea.io') return antrea;
         return name === 'clusternetworkpolicies.nodewall.io' ? own : 0;

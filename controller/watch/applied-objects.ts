@@ -48,7 +48,9 @@ export function appliedObjects(
   };
   const others = contentOf(inForce, LIST_NAMES, stays);
   const { objects, problems } = assemble({
-    ...{ contents: [others, ...contents], lastValidVersions: NO_LAST_VALID, unreadable: [] },
+    contents: [others, ...contents],
+    lastValidVersions: NO_LAST_VALID,
+    unreadable: [],
     lastValid: () => undefined,
     interfaceGroups: options.interfaceGroups,
     namespaceLimits: options.egressConfig?.namespaceLimits,

@@ -9,7 +9,9 @@ const RESOURCES = new Map([...NODEWALL, GUARDRAIL].map((resource) => [resource.k
 const OFFICE = { ipBlocks: [{ cidr: '192.0.2.0/24' }] };
 const HOME = { ipBlocks: [{ cidr: '198.51.100.0/24' }] };
 const OFFICE_GROUP: ClusterGroup = {
-  ...{ kind: 'ClusterGroup', apiGroup: 'nodewall.io', name: 'office' },
+  kind: 'ClusterGroup',
+  apiGroup: 'nodewall.io',
+  name: 'office',
   spec: OFFICE,
 };
 const ALL_GROUP: ClusterGroup = { ...OFFICE_GROUP, name: 'all', spec: { childGroups: ['office'] } };
@@ -34,7 +36,10 @@ class Controller {
     const before = this.#held.get(key) ?? null;
     const { generation = 1, status = {} } = more;
     const raw = {
-      ...{ apiVersion: resource.apiVersion, kind, spec, status },
+      apiVersion: resource.apiVersion,
+      kind,
+      spec,
+      status,
       metadata: { name, uid: `uid-of-${name}`, generation },
     };
     const now = spec === null ? null : documenting(resource, {})({ key: name, raw, version: 1 }, before);
@@ -145,7 +150,8 @@ describe('definitions of deleted objects', () => {
       if (act === 'create') controller.put('ClusterGroup', 'office', HOME);
       else
         controller.put('ClusterNetworkPolicy', 'p', from('home'), {
-          ...{ generation: 2, status: kept([OFFICE_GROUP]) },
+          generation: 2,
+          status: kept([OFFICE_GROUP]),
         });
       const { groups, waiting, definitions, problems } = controller.settle();
       assert.deepEqual([waiting, problems], [[], []]);
@@ -167,7 +173,8 @@ describe('definitions of deleted objects', () => {
     const controller = new Controller();
     const status = {
       ...kept([OFFICE_GROUP]),
-      ...{ enforcedGeneration: 1, enforcedSpec: JSON.stringify(from('office')) },
+      enforcedGeneration: 1,
+      enforcedSpec: JSON.stringify(from('office')),
     };
     controller.put('ClusterNetworkPolicy', 'p', from('office', { priority: 7 }), { generation: 2, status });
     assert.equal(controller.inForce(), 'office p@1');
@@ -201,7 +208,12 @@ describe('definitions of deleted objects', () => {
 
   it('stay for an older version in a rollout', () => {
     const decision = {
-      ...{ key: 'uid-of-p', serial: 1, state: 'Progressing', step: 0, through: '', firsts: [] },
+      key: 'uid-of-p',
+      serial: 1,
+      state: 'Progressing',
+      step: 0,
+      through: '',
+      firsts: [],
       policies: [{ uid: 'uid-of-p', from: 1, to: 2 }],
     };
     const versions = [1, 2].map((generation) => ({

@@ -312,14 +312,25 @@ describe('admit', () => {
       appliedTo: [{ group: name }],
     });
     const decision: RolloutDecision = {
-      ...{ serial: 1, key: 'u', state: 'Undone', step: 0, through: '', firsts: [] },
+      serial: 1,
+      key: 'u',
+      state: 'Undone',
+      step: 0,
+      through: '',
+      firsts: [],
       policies: [{ name: 'p', uid: 'u', from: 2, to: 4 }],
     };
     const staged: ClusterNetworkPolicy = {
-      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: 'u', generation: 4 },
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: 'u',
+      generation: 4,
       spec: { ...spec('of4'), rollout: {} },
       rollout: {
-        ...{ decision, since: 1, isSeen: true },
+        decision,
+        since: 1,
+        isSeen: true,
         versions: [2, 3, 4].map((generation) => ({ generation, spec: spec(`of${generation}`) })),
       },
     };
@@ -400,8 +411,12 @@ describe('admit', () => {
     ) =>
       admit(
         {
-          ...{ uid: 'u', operation: oldObject === null ? 'CREATE' : 'UPDATE', isDryRun: true, user: null },
-          ...{ object: object as never, oldObject: oldObject as never },
+          uid: 'u',
+          operation: oldObject === null ? 'CREATE' : 'UPDATE',
+          isDryRun: true,
+          user: null,
+          object: object as never,
+          oldObject: oldObject as never,
         },
         step,
         world,

@@ -15,7 +15,11 @@ function group(name: string, spec: ClusterGroup['spec']): ClusterGroup {
 function warnings(egress: Rule[], spec: Partial<ClusterNetworkPolicySpec> = {}): string[] {
   return closedProbeWarnings(
     {
-      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 1 },
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: '',
+      generation: 1,
       spec: { priority: 5, appliedTo: [{ nodeSelector: {} }], egress, ...spec },
     },
     { groups: GROUPS },

@@ -43,9 +43,15 @@ export function deletionOf(
     [...related.policies, ...(related.guardrails ?? [])].map((one) => [identityOf(one), one]),
   );
   return {
-    ...{ kind, name, uid, objects: [latest ?? own, ...parents] },
+    kind,
+    name,
+    uid,
+    objects: [latest ?? own, ...parents],
     users: [...users].map(([key, { user, uses }]) => ({
-      ...{ kind: user.kind, apiGroup: user.apiGroup, name: user.name, uid: user.uid },
+      kind: user.kind,
+      apiGroup: user.apiGroup,
+      name: user.name,
+      uid: user.uid,
       // An older version in a rollout is stored beside the present one.
       generation: (inForce.get(key) ?? user).generation,
       uses: [...uses],
@@ -65,7 +71,8 @@ function usedBy(
   const isOwn = (one: Definition): boolean => identityOf(one) === identity;
   const own = [...tiers, ...groups].find(isOwn);
   const left = {
-    ...{ invalid: NOTHING, interfaceGroups: [] },
+    invalid: NOTHING,
+    interfaceGroups: [],
     tiers: tiers.filter((one) => !isOwn(one)),
     groups: groups.filter((one) => !isOwn(one)),
   };

@@ -12,7 +12,10 @@ import { type Admission, parseReview } from './review.ts';
 type Raw = Record<string, unknown>;
 
 const raw = (kind: string, metadata: object, spec: object, status?: object): Raw => ({
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind, metadata, spec },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind,
+  metadata,
+  spec,
   ...present({ status }),
 });
 const gateway = (name: string, ranges: readonly string[], more: object = {}, status?: object): Raw =>
@@ -133,7 +136,8 @@ describe('the admission of egress gateways and policies', () => {
 
   it('allows the rest, with the warnings of validate', () => {
     assert.deepEqual(send(policy('shop', 'p', { gateway: 'out', to: ['192.0.2.1/32', '203.0.113.0/24'] })), {
-      ...{ rejection: null, patch: [] },
+      rejection: null,
+      patch: [],
       warnings: ['spec.to[0]: 192.0.2.1/32 is inside the cluster, where nothing is steered'],
     });
     assert.equal(refusal(gateway('two', ['203.0.113.0/24'])), undefined);

@@ -12,8 +12,13 @@ import { hiddenPodWarnings, masquerader } from './hidden-pods.ts';
 const node = (name: string, ...addresses: string[]): Node => ({ kind: 'Node', name, labels: {}, addresses });
 const NODES = [node('a', '10.0.0.1', 'fd00::1'), node('b', '10.0.0.2', 'fd00::2')];
 const FLANNEL: Pod = {
-  ...{ kind: 'Pod', namespace: 'kube-flannel', name: 'kube-flannel-ds-x7', serviceAccount: 'flannel' },
-  ...{ labels: { app: 'flannel', tier: 'node' }, addresses: ['10.0.0.1'], hostNetwork: true },
+  kind: 'Pod',
+  namespace: 'kube-flannel',
+  name: 'kube-flannel-ds-x7',
+  serviceAccount: 'flannel',
+  labels: { app: 'flannel', tier: 'node' },
+  addresses: ['10.0.0.1'],
+  hostNetwork: true,
 };
 
 describe('who masquerades pods towards other Nodes', () => {
@@ -54,7 +59,11 @@ describe('the warning of pods that other Nodes do not see', () => {
     const ingress = peers.map((from) => ({ action: 'Reject' as const, from }));
     return hiddenPodWarnings(
       {
-        ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 1 },
+        kind: 'ClusterNetworkPolicy',
+        apiGroup: 'nodewall.io',
+        name: 'p',
+        uid: '',
+        generation: 1,
         spec: { priority: 5, appliedTo: [{ nodeSelector: {} }], ingress, ...spec },
       },
       { groups: GROUPS },

@@ -3,8 +3,12 @@ import type { ObjectChange } from '../impact/changed-objects.ts';
 import { impactAdmission } from './impact-admission.ts';
 
 const FLOW = {
-  ...{ direction: 'ingress', src: '10.0.0.1', dst: '192.0.2.1' },
-  ...{ protocol: 'tcp', srcPort: 40_000, dstPort: 22 },
+  direction: 'ingress',
+  src: '10.0.0.1',
+  dst: '192.0.2.1',
+  protocol: 'tcp',
+  srcPort: 40_000,
+  dstPort: 22,
 } as const;
 const IMPACT = {
   broken: { guardrail: 'ssh', violation: { node: 'n1', flow: FLOW, rule: null } },

@@ -7,7 +7,11 @@ describe('the warning of endpoints that no pod has', () => {
     const to = (name: string) => ({ action: 'Allow' as const, toServices: [{ namespace: 'shop', name }] });
     const spec = { priority: 1, egress: [to('web'), to('db')] };
     const policy: ClusterNetworkPolicy = {
-      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 0 },
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: '',
+      generation: 0,
       spec,
     };
     const addresses = [1, 2, 3, 4].map((n) => `203.0.113.${n}`);

@@ -107,7 +107,8 @@ describe('webhookHandler', () => {
     assert.deepEqual([refused.status.code, refused.status.reason], [422, 'Invalid']);
     assert.match(refused.status.message, /^ClusterNetworkPolicy\/p: spec\.priority: must be/);
     const rules = Array.from({ length: 39 }, () => ({
-      ...{ action: 'Allow', toServices: [{ name: 'none', namespace: 'n' }] },
+      action: 'Allow',
+      toServices: [{ name: 'none', namespace: 'n' }],
     }));
     const warned = JSON.parse((await post('/validate', reviewOf({ egress: rules }))).body).response;
     assert.equal(warned.allowed, true);
@@ -250,12 +251,17 @@ describe('webhookHandler', () => {
     };
     const deletion = (isDryRun = false): string =>
       JSON.stringify({
-        ...{ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' },
+        apiVersion: 'admission.k8s.io/v1',
+        kind: 'AdmissionReview',
         request: { uid: 'u', operation: 'DELETE', object: null, oldObject, dryRun: isDryRun },
       });
     const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 't', priority: 20 };
     const user: ClusterNetworkPolicy = {
-      ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: 'v', generation: 1 },
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: 'v',
+      generation: 1,
       spec: { priority: 1, tier: 't', appliedTo: [{ nodeSelector: {} }] },
     };
     const world = { ...WORLD, objects: { ...NO_OBJECTS, tiers: [tier], policies: [user] } };

@@ -31,7 +31,11 @@ const GROUPS = [
 
 function warnings(spec: Partial<ClusterNetworkPolicySpec>, ...services: readonly Service[]): string[] {
   const policy: ClusterNetworkPolicy = {
-    ...{ kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name: 'p', uid: '', generation: 0 },
+    kind: 'ClusterNetworkPolicy',
+    apiGroup: 'nodewall.io',
+    name: 'p',
+    uid: '',
+    generation: 0,
     spec: { priority: 1, ...spec },
   };
   return serviceWarnings(policy, { services: services.length === 0 ? [WEB] : services, groups: GROUPS });

@@ -6,7 +6,9 @@ import { USE_QUEUE, useRight } from './use-right.ts';
 
 const QUESTION: UseQuestion = {
   user: { username: 'jane', uid: '7', groups: ['tenants'], extra: {} },
-  ...{ gateway: 'out', namespace: 'shop', subject: 'EgressPolicy/shop/p: spec.address' },
+  gateway: 'out',
+  namespace: 'shop',
+  subject: 'EgressPolicy/shop/p: spec.address',
 };
 
 describe('the right to use an egress gateway', () => {

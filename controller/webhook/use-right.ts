@@ -26,7 +26,8 @@ export function useRight({ authorise, timeout = TIMEOUT }: UseRightOptions): May
   return async ({ user, gateway, namespace, subject }, source) => {
     const access = {
       ...({ verb: 'use', group: 'nodewall.io', version: 'v1alpha1' } as const),
-      ...{ resource: 'egressgateways', name: gateway },
+      resource: 'egressgateways',
+      name: gateway,
       ...(namespace === '' ? {} : { namespace }),
     };
     const right = `the right to use EgressGateway ${gateway} (RBAC verb use on egressgateways.nodewall.io)`;

@@ -43,10 +43,12 @@ export const egressFailover: Benchmark = {
     const values = (of: keyof Loss) => losses.map((loss) => loss[of]);
     return [
       figure('new connections, until another gateway takes them', 'ms', values('gap'), {
-        ...{ target: atMost(1_000), ...worst('gap') },
+        target: atMost(1_000),
+        ...worst('gap'),
       }),
       figure('an open connection, until its client is told (reset)', 'ms', values('reset'), {
-        ...{ target: atMost(1_000), ...worst('reset') },
+        target: atMost(1_000),
+        ...worst('reset'),
       }),
       figure(
         'the gateway is back: longest time without a new connection',

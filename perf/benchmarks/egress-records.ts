@@ -86,8 +86,14 @@ async function trial(rate: number): Promise<Trial> {
     const { peak } = await memoryOf(pid);
     const share = (lines: number): number => (100 * lines) / packets;
     return {
-      ...{ packets, recorded: share(begun), overruns, ended: share(after.ended) },
-      ...{ endOverruns: after.overruns - overruns, processor, before, peak },
+      packets,
+      recorded: share(begun),
+      overruns,
+      ended: share(after.ended),
+      endOverruns: after.overruns - overruns,
+      processor,
+      before,
+      peak,
     };
   } finally {
     await agents.close();

@@ -145,8 +145,12 @@ async function open(name: Setup): Promise<Place> {
       connections,
       megabits: (pod, options = []) =>
         iperf3({
-          ...{ server: lab.server, client: lab.pod(pod).namespace, destination: SERVER.v4 },
-          ...{ port: STREAM_PORT, seconds: 1, options },
+          server: lab.server,
+          client: lab.pod(pod).namespace,
+          destination: SERVER.v4,
+          port: STREAM_PORT,
+          seconds: 1,
+          options,
         }),
       close,
     };

@@ -126,18 +126,28 @@ async function startedAgent(
 function fullInventory(): FlowInventory {
   const now = Date.now();
   const inventory = new FlowInventory(now, {
-    ...{ kinds: KINDS, peers: KINDS, networks: KINDS, ports: KINDS, newcomers: KINDS, age: Infinity },
+    kinds: KINDS,
+    peers: KINDS,
+    networks: KINDS,
+    ports: KINDS,
+    newcomers: KINDS,
+    age: Infinity,
   });
   for (let i = 0; i < KINDS; i++) {
     const flow: SeenFlow = {
-      ...{ direction: 'ingress', traffic: 'Host', verdict: 'Allow', protocol: 6, group: 0 },
-      ...{ peer: `fd90:100:1234:5678:9abc:def0:1:${i.toString(16)}`, port: 1 + i, type: null, code: null },
-      ...{
-        local: 'fd90:100:1234:5678:9abc:def0:2:1',
-        srcPort: 40_000,
-        originalDst: null,
-        originalPort: null,
-      },
+      direction: 'ingress',
+      traffic: 'Host',
+      verdict: 'Allow',
+      protocol: 6,
+      group: 0,
+      peer: `fd90:100:1234:5678:9abc:def0:1:${i.toString(16)}`,
+      port: 1 + i,
+      type: null,
+      code: null,
+      local: 'fd90:100:1234:5678:9abc:def0:2:1',
+      srcPort: 40_000,
+      originalDst: null,
+      originalPort: null,
     };
     inventory.seen(inventory.kindOf(flow, now), flow, { now, connections: 1 });
   }

@@ -64,12 +64,20 @@ export function pod(i: number, nodes: number, host = Math.floor(i / nodes) + 2):
 function gateway(i: number): EgressGateway {
   const isFloating = i % 10 !== 0;
   return {
-    ...{ kind: 'EgressGateway', apiGroup: 'nodewall.io', name: `gw-${i}`, uid: '', generation: 1 },
+    kind: 'EgressGateway',
+    apiGroup: 'nodewall.io',
+    name: `gw-${i}`,
+    uid: '',
+    generation: 1,
     spec: {
       nodeSelector: { matchLabels: { egress: `g${i}` } },
       ranges: isFloating ? [`203.0.${i}.0/24`, `2001:db8:${i.toString(16)}::/64`] : [],
       source: isFloating ? 'Floating' : 'Node',
-      ...{ choice: 'Failover', announce: 'L2', probes: [], allowedNamespaces: {}, default: i === 1 },
+      choice: 'Failover',
+      announce: 'L2',
+      probes: [],
+      allowedNamespaces: {},
+      default: i === 1,
       failover: { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false },
     },
     status: null,
@@ -89,11 +97,18 @@ export function policy(i: number, gateways: number): EgressPolicy {
     except: [`198.18.${i & 255}.64/26`],
     action: 'Gateway',
     address: { allocation: i % 10 === 1 ? 'Dedicated' : 'Shared', fixed: {}, count: 1 },
-    ...{ whenUnavailable: 'Drop', priority: 1000, mode: 'Enforce' },
+    whenUnavailable: 'Drop',
+    priority: 1000,
+    mode: 'Enforce',
   };
   return {
     kind: isOfCluster ? 'ClusterEgressPolicy' : 'EgressPolicy',
-    ...{ apiGroup: 'nodewall.io', namespace: isOfCluster ? '' : `ns-${i % NAMESPACES}`, name: `policy-${i}` },
-    ...{ uid: '', generation: 1, spec, status: null },
+    apiGroup: 'nodewall.io',
+    namespace: isOfCluster ? '' : `ns-${i % NAMESPACES}`,
+    name: `policy-${i}`,
+    uid: '',
+    generation: 1,
+    spec,
+    status: null,
   };
 }

@@ -58,7 +58,10 @@ const admission = new AdmissionProcess({ time: 60_000, heap: 256 });
 async function ask(object: string, step: AdmissionStep, allowed = true): Promise<number> {
   const body = [Buffer.from(reviewOf(object))];
   const world = {
-    ...{ objects, failsafe: DEFAULT_CONFIG.failsafe, believesAnyServer: false, interfaceGroups: [] },
+    objects,
+    failsafe: DEFAULT_CONFIG.failsafe,
+    believesAnyServer: false,
+    interfaceGroups: [],
     egress: DEFAULT_EGRESS_CONFIG,
   };
   const began = performance.now();

@@ -25,7 +25,10 @@ const nodes = Array.from(
 const pods = Array.from(
   { length: input.nodes * PODS_A_NODE },
   (_, i): Pod => ({
-    ...{ kind: 'Pod', namespace: `ns-${i % 50}`, name: `p-${i}`, serviceAccount: 'default' },
+    kind: 'Pod',
+    namespace: `ns-${i % 50}`,
+    name: `p-${i}`,
+    serviceAccount: 'default',
     labels: { app: `app-${i % 200}`, 'pod-template-hash': `h${i}` },
     addresses: [`10.${100 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`],
   }),
@@ -56,8 +59,12 @@ for (const [i, { name }] of nodes.entries()) {
 }
 const made = await timed(() =>
   advise(collector, objects, {
-    ...{ directions: ['ingress', 'egress'], maxCidrs: 4, tier: 'application', priority: 1000 },
-    ...{ unheard: { silent: [], notAsked: [] }, now: NOW },
+    directions: ['ingress', 'egress'],
+    maxCidrs: 4,
+    tier: 'application',
+    priority: 1000,
+    unheard: { silent: [], notAsked: [] },
+    now: NOW,
   }),
 );
 const rules = made.result.roles.map(({ policies }) =>

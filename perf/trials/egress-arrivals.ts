@@ -30,7 +30,9 @@ const peers = new Map(
   Array.from({ length: nodes }, (_, node): [string, TunnelEnd] => [
     `node-${node}`,
     {
-      ...{ node: `node-${node}`, address: `172.16.${node >> 8}.${node & 255}`, mac: mac(node) },
+      node: `node-${node}`,
+      address: `172.16.${node >> 8}.${node & 255}`,
+      mac: mac(node),
       networks: [`${podAddress(node, 0)}/22`],
     },
   ]),
@@ -44,13 +46,20 @@ const first = Array.from({ length: pods }, (_, i): [string, EgressArrival] => [
 let arrivals = BucketMap.of(new Map(first), 1024);
 const base = fakeNodeEgress({
   tunnel: { node: 'gateway', address: '127.0.0.1', mac: mac(0xffff) },
-  ...{ unknownPods: 'Hold', peers, takes: new Map([[1, { kind: 'node', interface: null }]]) },
+  unknownPods: 'Hold',
+  peers,
+  takes: new Map([[1, { kind: 'node', interface: null }]]),
 });
 
 const log = createLogger({ silent: true });
 const netlink = new Netlink();
 const network = openNetwork({
-  ...{ config: DEFAULT_CONFIG, keys: null, log, clock: systemClock, drifted() {}, troubled() {} },
+  config: DEFAULT_CONFIG,
+  keys: null,
+  log,
+  clock: systemClock,
+  drifted() {},
+  troubled() {},
   floating: { leave: async () => {}, silence: async () => {}, verify: async () => [] },
 });
 const reconciler = new EgressReconciler(new NodeRuleReconciler(netlinkKernel(netlink)), network, null);

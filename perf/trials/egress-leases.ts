@@ -35,8 +35,11 @@ const granter = new LeaseGranter({
   answered: (taken) => keeper.heartbeatAnswered(taken),
 });
 const keeper: EgressStatusKeeper = new EgressStatusKeeper({
-  ...{ writer, gatewayWriter: writer, clock: { ...clock, date: () => new Date(0) } },
-  ...{ granter, heartbeatClock: clock },
+  writer,
+  gatewayWriter: writer,
+  clock: { ...clock, date: () => new Date(0) },
+  granter,
+  heartbeatClock: clock,
   moved: (_gateway, some) => {
     moves += some.length;
   },

@@ -41,11 +41,21 @@ function fullInventory(): FlowInventory {
     const { src = '', dst = '', srcPort = 0, dstPort = 0 }: Flow = JSON.parse(line);
     const peer = i % 2 === 0 ? src : `203.0.${i >> 8}.${i & 255}`;
     const one: SeenFlow = {
-      ...{ direction: 'ingress', traffic: 'Host', protocol: 6, peer, port: dstPort, type: null, code: null },
+      direction: 'ingress',
+      traffic: 'Host',
+      protocol: 6,
+      peer,
+      port: dstPort,
+      type: null,
+      code: null,
       // Matched peers and ports are as many as rules: the link group makes kinds of their own of
       // them.
       group: i % 2 === 0 ? i : 0,
-      ...{ verdict: 'Allow', local: dst, srcPort, originalDst: null, originalPort: null },
+      verdict: 'Allow',
+      local: dst,
+      srcPort,
+      originalDst: null,
+      originalPort: null,
     };
     inventory.seen(inventory.kindOf(one, now), one, { now, connections: 1 });
   }
@@ -76,14 +86,14 @@ try {
   });
   const { denied, allowed, otherwise } = judged.result;
   answer({
-    ...{
-      kinds: read.result.flows.length,
-      pages,
-      pagesMs: read.milliseconds,
-      judgeMs: judged.milliseconds,
-      judgeCpu: judged.cpu,
-    },
-    ...{ denied: denied.length, allowed: allowed.length, otherwise: otherwise.length },
+    kinds: read.result.flows.length,
+    pages,
+    pagesMs: read.milliseconds,
+    judgeMs: judged.milliseconds,
+    judgeCpu: judged.cpu,
+    denied: denied.length,
+    allowed: allowed.length,
+    otherwise: otherwise.length,
   });
 } finally {
   await rm(folder, { recursive: true });

@@ -12,7 +12,11 @@ const input = trialInput<DifferenceInput>();
 const flows = (ports: readonly number[]): RequiredFlow[] =>
   ports.map((port) => ({ direction: 'ingress', from: [{ nodeSelector: {} }], ports: [{ port }] }));
 const guardrail = (name: string, ports: readonly number[]): Guardrail => ({
-  ...{ kind: 'Guardrail', apiGroup: 'nodewall.io', name, uid: '', generation: 1 },
+  kind: 'Guardrail',
+  apiGroup: 'nodewall.io',
+  name,
+  uid: '',
+  generation: 1,
   spec: { nodeSelector: {}, mustAllow: flows(ports) },
 });
 const guardrails = Array.from({ length: 10 }, (_, i) => guardrail(`g${i}`, [22, 6443, 10_250, 3000 + i]));

@@ -43,8 +43,13 @@ function netstate(first: number): Netstate {
   return {
     links: [
       {
-        ...{ kind: 'vxlan', name: LINK, mac: '0e:00:00:00:ff:ff', group: 10, mtu: 1450 },
-        ...{ ...OWN_NETWORK.vxlan, local: '10.0.0.1' },
+        kind: 'vxlan',
+        name: LINK,
+        mac: '0e:00:00:00:ff:ff',
+        group: 10,
+        mtu: 1450,
+        ...OWN_NETWORK.vxlan,
+        local: '10.0.0.1',
       },
     ],
     peers: [],

@@ -45,7 +45,9 @@ kernelSuite('a controller, attacked on all ports at once', () => {
     const review = (body: string) =>
       controller.ask(controller.reviewPath, {
         ...POST_JSON,
-        ...{ port: controller.ports.webhook, body, from: '127.0.9.2' },
+        port: controller.ports.webhook,
+        body,
+        from: '127.0.9.2',
       });
     await review(SMALL);
     const began = performance.now();

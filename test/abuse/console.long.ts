@@ -51,7 +51,9 @@ describe('the console of a controller', function () {
     api = await ApiServer.start();
     for (let i = 0; i < NODE_COUNT; i++)
       api.objects.put(NODES, {
-        ...{ apiVersion: 'v1', kind: 'Node', metadata: { name: `node-${i}`, uid: `n${i}`, labels: {} } },
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name: `node-${i}`, uid: `n${i}`, labels: {} },
         status: { addresses: [{ type: 'InternalIP', address: `10.1.${i >> 8}.${i & 255}` }] },
       });
     putPolicies();
@@ -67,8 +69,9 @@ describe('the console of a controller', function () {
     for (let i = 0; i < POLICY_COUNT; i++) {
       const drop = { action: 'Drop', ports: [tcp(1 + ((generation * 7) % 60_000))] };
       api.objects.put(POLICIES, {
-        ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy' },
-        metadata: { name: `policy-${i}`, uid: `p${i}`, ...{ generation } },
+        apiVersion: 'nodewall.io/v1alpha1',
+        kind: 'ClusterNetworkPolicy',
+        metadata: { name: `policy-${i}`, uid: `p${i}`, generation },
         spec: { priority: 1 + i, appliedTo: [{ nodeSelector: {} }], ingress: [{ name: 'drop', ...drop }] },
       });
     }
@@ -176,7 +179,9 @@ describe('the console of a controller', function () {
     const yaml = JSON.stringify(policy('new', { ingress: [{ action: 'Drop', ports: [tcp(22)] }] }));
     const options = { method: 'POST', headers: { 'content-type': 'application/json' } };
     const { code, body: preview } = await controller.ask(PREVIEWS_PATH, {
-      ...{ ...options, token: 'user.other', body: JSON.stringify({ yaml }) },
+      ...options,
+      token: 'user.other',
+      body: JSON.stringify({ yaml }),
     });
     assert.equal(code, 200, preview);
     const found = await Promise.all(answers);
@@ -191,7 +196,9 @@ describe('the console of a controller', function () {
     assert.ok(took >= SERVER_LIMITS.requestTime && took < SERVER_LIMITS.requestTime + 10_000, `${took} ms`);
     // What they held is free again.
     const again = await controller.ask(PREVIEWS_PATH, {
-      ...{ ...options, token: 'user.slow', body: JSON.stringify({ yaml }) },
+      ...options,
+      token: 'user.slow',
+      body: JSON.stringify({ yaml }),
     });
     assert.equal(again.code, 200, again.body);
     assert.doesNotMatch(

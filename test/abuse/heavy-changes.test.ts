@@ -20,7 +20,9 @@ import { onStairs, reviewOf } from './bodies.ts';
 const ROUNDS = process.env.NODEWALL_RUNS === undefined ? 3 : 5;
 const NODE = node(addressPlan());
 const guardrail = (name: string, item: object) => ({
-  ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', metadata: { name } },
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'Guardrail',
+  metadata: { name },
   spec: { nodeSelector: {}, mustAllow: [{ direction: 'ingress', ...item }] },
 });
 const GUARDRAILS = [
@@ -48,7 +50,10 @@ describe('changes that take long to evaluate', function () {
 
   before(async () => {
     const world = {
-      ...{ objects, failsafe: DEFAULT_CONFIG.failsafe, believesAnyServer: false, interfaceGroups: [] },
+      objects,
+      failsafe: DEFAULT_CONFIG.failsafe,
+      believesAnyServer: false,
+      interfaceGroups: [],
     };
     const handler = webhookHandler({
       stepOf: plainStep,

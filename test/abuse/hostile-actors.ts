@@ -32,15 +32,19 @@ const bearer = (token: string) => ({ authorization: `Bearer ${token}`, 'content-
 const report = ({ dice }: HostileWorld, node: string): string => {
   const text = (): string => dice.bytes(500);
   return JSON.stringify({
-    ...{ node, revision: dice.one(['e.1', text()]), enforced: 'e.1', enabled: dice.number(2) === 0 },
-    ...{
-      policies: dice.number(1e6),
-      version: text(),
-      dataplane: 'nftables',
-      time: new Date(0).toISOString(),
-    },
+    node,
+    revision: dice.one(['e.1', text()]),
+    enforced: 'e.1',
+    enabled: dice.number(2) === 0,
+    policies: dice.number(1e6),
+    version: text(),
+    dataplane: 'nftables',
+    time: new Date(0).toISOString(),
     failing: Array.from({ length: dice.number(120) }, () => ({
-      ...{ apiGroup: 'nodewall.io', policy: dice.one([HIDDEN, 'web', text()]), rule: text(), reason: text() },
+      apiGroup: 'nodewall.io',
+      policy: dice.one([HIDDEN, 'web', text()]),
+      rule: text(),
+      reason: text(),
       since: new Date(0).toISOString(),
     })),
     hostAddresses: Array.from({ length: dice.number(64) }, () => dice.address()),
@@ -157,13 +161,18 @@ const PROCESS_ACTS: Readonly<Record<string, Act>> = {
     nobody.do({ kind: 'listen', at: { path: '\0nodewall-agent' }, for: 3_000 }),
   'speaks into the tunnel': (world) =>
     world.nobody.do({
-      ...{ kind: 'udp', host: addressOf(world), port: world.dice.one([7790, 7791]) },
+      kind: 'udp',
+      host: addressOf(world),
+      port: world.dice.one([7790, 7791]),
       bytes: world.dice.bytes(1_400),
     }),
   'connects everywhere': (world) =>
     world.nobody.do({
-      ...{ kind: 'tcp', host: addressOf(world), port: world.dice.one(PORTS) },
-      ...{ bytes: world.dice.bytes(2_000), hold: 2_000 },
+      kind: 'tcp',
+      host: addressOf(world),
+      port: world.dice.one(PORTS),
+      bytes: world.dice.bytes(2_000),
+      hold: 2_000,
     }),
   'reads the rules': async ({ nobody }) => {
     const { code, text } = await nobody.do({ kind: 'exec', argv: ['nft', 'list', 'ruleset'] });
@@ -200,7 +209,9 @@ const PROCESS_ACTS: Readonly<Record<string, Act>> = {
 const STRANGERS_ACTS: Readonly<Record<string, Act>> = {
   'sends anything to any port': (world) =>
     world.stranger.do({
-      ...{ kind: 'tcp', host: addressOf(world), port: world.dice.one(PORTS) },
+      kind: 'tcp',
+      host: addressOf(world),
+      port: world.dice.one(PORTS),
       bytes: world.dice.one([
         world.dice.bytes(8_000),
         'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1 + world.dice.number(300)),
@@ -247,7 +258,9 @@ const STRANGERS_ACTS: Readonly<Record<string, Act>> = {
   },
   'speaks into the tunnel': (world) =>
     world.stranger.do({
-      ...{ kind: 'udp', host: addressOf(world), port: world.dice.one([7790, 7791]) },
+      kind: 'udp',
+      host: addressOf(world),
+      port: world.dice.one([7790, 7791]),
       bytes: world.dice.bytes(1_400),
     }),
   'sends as a Node': async (world) => {
@@ -264,15 +277,24 @@ const STRANGERS_ACTS: Readonly<Record<string, Act>> = {
 
 export const ACTORS: readonly Actor[] = [
   {
-    ...{ who: 'A stranger who reaches every port', hands: 12, pause: 30, has: [] },
+    who: 'A stranger who reaches every port',
+    hands: 12,
+    pause: 30,
+    has: [],
     acts: STRANGERS_ACTS,
   },
   {
-    ...{ who: 'A tenant with every right in one namespace', hands: 4, pause: 50, has: [] },
+    who: 'A tenant with every right in one namespace',
+    hands: 4,
+    pause: 50,
+    has: [],
     acts: TENANTS_ACTS,
   },
   {
-    ...{ who: 'A compromised kubelet', hands: 2, pause: 100, has: [VICTIM] },
+    who: 'A compromised kubelet',
+    hands: 2,
+    pause: 100,
+    has: [VICTIM],
     acts: KUBELETS_ACTS,
     async undo({ story, kubelet }) {
       const { v4, v6 } = story.machine(VICTIM);
@@ -285,11 +307,17 @@ export const ACTORS: readonly Actor[] = [
     },
   },
   {
-    ...{ who: 'The token of an agent, stolen', hands: 8, pause: 30, has: [VICTIM] },
+    who: 'The token of an agent, stolen',
+    hands: 8,
+    pause: 30,
+    has: [VICTIM],
     acts: TOKENS_ACTS,
   },
   {
-    ...{ who: "A process in a Node's network namespace, without capabilities", hands: 6, pause: 50, has: [] },
+    who: "A process in a Node's network namespace, without capabilities",
+    hands: 6,
+    pause: 50,
+    has: [],
     acts: PROCESS_ACTS,
   },
 ];

@@ -212,7 +212,11 @@ export class TenantBed {
     const place = { host: '127.0.0.1', port: this.#port, ca: this.#ca, servername: SERVICE };
     const signal = sent.signal === undefined ? {} : { signal: sent.signal };
     const outgoing = httpsRequest({
-      ...{ ...place, ...signal, agent, headers, method },
+      ...place,
+      ...signal,
+      agent,
+      headers,
+      method,
       path: `${NODE_VIEWS_PATH}${path}`,
     });
     outgoing.end(body === undefined ? undefined : JSON.stringify(body));
@@ -224,8 +228,16 @@ export class TenantBed {
     const { metadata } = JSON.parse(await text(await this.#ask(node, { path: `/${node}` })));
     const revision: string = metadata.resourceVersion;
     const body: NodeReport = {
-      ...{ node, revision, enforced: revision, enabled: true, failing: [], policies: 0, hostAddresses: [] },
-      ...{ version: '0.1.0', features: ['established', 'egress'], dataplane: 'nftables' },
+      node,
+      revision,
+      enforced: revision,
+      enabled: true,
+      failing: [],
+      policies: 0,
+      hostAddresses: [],
+      version: '0.1.0',
+      features: ['established', 'egress'],
+      dataplane: 'nftables',
       time: new Date().toISOString(),
     };
     (await this.#ask(node, { path: `/${node}/status`, method: 'PUT', body })).resume();
@@ -236,7 +248,8 @@ export class TenantBed {
     const agent = new Agent({ keepAlive: true, maxSockets: 1, ALPNProtocols: [...HEARTBEAT_PROTOCOLS] });
     this.#agents.push(agent);
     const beating = new Heartbeats({
-      ...{ node, gateway: 'pool' },
+      node,
+      gateway: 'pool',
       post: async (body) => {
         const begun = performance.now();
         const signal = AbortSignal.timeout(PATIENCE);
@@ -293,17 +306,24 @@ export class TenantBed {
   async #administer(): Promise<number> {
     const path = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies/administrator';
     const body = {
-      ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy' },
+      apiVersion: 'nodewall.io/v1alpha1',
+      kind: 'ClusterNetworkPolicy',
       metadata: { name: 'administrator' },
       spec: {
-        ...{ priority: 5, appliedTo: [{ nodeSelector: {} }] },
+        priority: 5,
+        appliedTo: [{ nodeSelector: {} }],
         ingress: [{ name: 'r', action: 'Drop', from: [{ ipBlock: { cidr: randomNetwork() } }] }],
       },
     };
     const query = { fieldManager: 'test', force: 'true' };
     const begun = performance.now();
     const stored = await this.#api.request<{ metadata: { generation: number } }>({
-      ...{ method: 'PATCH', path, query, body, isApply: true, timeout: 60_000 },
+      method: 'PATCH',
+      path,
+      query,
+      body,
+      isApply: true,
+      timeout: 60_000,
     });
     this.#generation = stored.metadata.generation;
     const { detail } = { detail: () => this.log.slice(-20).join('\n') };
@@ -353,7 +373,12 @@ interface Asked {
 
 function noCounts() {
   return {
-    ...{ edits: 0, heartbeats: 0, leasesLost: 0, streamsEnded: 0, longestHeartbeat: 0, longestAnswer: 0 },
+    edits: 0,
+    heartbeats: 0,
+    leasesLost: 0,
+    streamsEnded: 0,
+    longestHeartbeat: 0,
+    longestAnswer: 0,
     unanswered: [] as string[],
   };
 }

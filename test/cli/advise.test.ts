@@ -72,8 +72,13 @@ describe('nodewall advise', function () {
       evil({ flow: { direction: 'ingress', interfaceGroup: 'none' } }),
       evil({
         decision: {
-          ...{ verdict: 'Drop', policy: 'a\u001b[31m\nb: c', rule: 'r', ruleIndex: 0 },
-          ...{ tier: null, reason: 'rule', skipped: [] },
+          verdict: 'Drop',
+          policy: 'a\u001b[31m\nb: c',
+          rule: 'r',
+          ruleIndex: 0,
+          tier: null,
+          reason: 'rule',
+          skipped: [],
         },
       }),
     ];

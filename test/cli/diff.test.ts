@@ -25,8 +25,14 @@ describe('nodewall diff', function () {
     const { status, stdout } = await diff('-o', 'json');
     assert.equal(status, 1);
     const row = {
-      ...{ direction: 'ingress', traffic: 'Host', peers: null, interfaceGroups: null, protocols: [[6, 6]] },
-      ...{ sourcePorts: null, icmp: null, igmp: null },
+      direction: 'ingress',
+      traffic: 'Host',
+      peers: null,
+      interfaceGroups: null,
+      protocols: [[6, 6]],
+      sourcePorts: null,
+      icmp: null,
+      igmp: null,
     };
     const rule = { policy: 'p', rule: 'close', ruleIndex: 0 };
     const opened = { ports: [[80, 80]], before: 'Drop', after: 'Allow', ruleBefore: rule, ruleAfter: null };

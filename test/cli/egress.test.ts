@@ -81,7 +81,10 @@ describe('nodewall egress', function () {
       kubeconfig = await folder.writeBeside(
         'kubeconfig',
         JSON.stringify({
-          ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'c', users: [{ name: 'u', user: {} }] },
+          apiVersion: 'v1',
+          kind: 'Config',
+          'current-context': 'c',
+          users: [{ name: 'u', user: {} }],
           clusters: [{ name: 'c', cluster: { server: api.server, 'insecure-skip-tls-verify': true } }],
           contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
         }),

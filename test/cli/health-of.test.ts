@@ -57,7 +57,10 @@ describe('nodewall health-of', function () {
     silent.close();
     await rm(socket, { force: true });
     server = await serveMetrics({
-      ...{ listen: { socket }, registry: new Registry(), healthy: () => null, ready: () => null },
+      listen: { socket },
+      registry: new Registry(),
+      healthy: () => null,
+      ready: () => null,
     });
   });
 
@@ -67,7 +70,10 @@ describe('nodewall health-of', function () {
     await once(left, 'listening');
     assert.ok(existsSync(socket));
     const next = await serveMetrics({
-      ...{ listen: { socket }, registry: new Registry(), healthy: () => null, ready: () => null },
+      listen: { socket },
+      registry: new Registry(),
+      healthy: () => null,
+      ready: () => null,
     });
     assert.equal((await healthOf('/readyz')).stdout, 'ok\n');
     left.close();

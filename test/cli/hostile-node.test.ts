@@ -15,22 +15,46 @@ const COUNTER = { packets: 0, bytes: 0, lastHit: null };
 
 function rule(text: string): object {
   return {
-    ...{ id: 'r', direction: 'ingress', tier: `t${text}`, policy: `web${text}`, apiGroup: 'nodewall.io' },
-    ...{ rule: `in${text}`, ruleIndex: 0, action: 'Drop', mode: 'Enforce', traffic: 'Host' },
-    ...{ ...COUNTER, since: '2025-01-01T00:00:00Z' },
+    id: 'r',
+    direction: 'ingress',
+    tier: `t${text}`,
+    policy: `web${text}`,
+    apiGroup: 'nodewall.io',
+    rule: `in${text}`,
+    ruleIndex: 0,
+    action: 'Drop',
+    mode: 'Enforce',
+    traffic: 'Host',
+    ...COUNTER,
+    since: '2025-01-01T00:00:00Z',
   };
 }
 
 function kind(text: string): object {
   const skipped = [{ policy: `web${text}`, rule: 'rest' }];
   const decision = {
-    ...{ verdict: 'Allow', policy: `web${text}`, rule: `in${text}`, ruleIndex: 0, tier: 't' },
-    ...{ reason: 'failsafe', skipped },
+    verdict: 'Allow',
+    policy: `web${text}`,
+    rule: `in${text}`,
+    ruleIndex: 0,
+    tier: 't',
+    reason: 'failsafe',
+    skipped,
   };
   return {
-    ...{ direction: 'ingress', traffic: 'Host', peer: '10.0.0.1', protocol: 'tcp', port: 22 },
-    ...{ interfaceGroup: `g${text}`, verdict: 'Allow', connections: 1, live: 0, firstSeen: TIME },
-    ...{ lastSeen: new Date().toISOString(), flow: { direction: 'ingress' }, decision },
+    direction: 'ingress',
+    traffic: 'Host',
+    peer: '10.0.0.1',
+    protocol: 'tcp',
+    port: 22,
+    interfaceGroup: `g${text}`,
+    verdict: 'Allow',
+    connections: 1,
+    live: 0,
+    firstSeen: TIME,
+    lastSeen: new Date().toISOString(),
+    flow: { direction: 'ingress' },
+    decision,
   };
 }
 
@@ -82,7 +106,9 @@ describe('a node that a third party has taken over', function () {
     kubeconfig = await folder.writeBeside(
       'kubeconfig',
       JSON.stringify({
-        ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'c' },
+        apiVersion: 'v1',
+        kind: 'Config',
+        'current-context': 'c',
         clusters: [{ name: 'c', cluster: { server: api.server, 'insecure-skip-tls-verify': true } }],
         users: [{ name: 'u', user: { token: 't' } }],
         contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],

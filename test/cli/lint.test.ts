@@ -25,8 +25,14 @@ describe('nodewall lint', function () {
     assert.equal(findings.length, 1);
     const [{ flow, ...finding }] = findings;
     assert.deepEqual(finding, {
-      ...{ kind: 'unreachable', direction: 'ingress', policy: 'p', rule: 'two', ruleIndex: 1 },
-      ...{ rules: [{ policy: 'p', rule: 'one', ruleIndex: 0 }], left: null, nodes: ['cp-1'] },
+      kind: 'unreachable',
+      direction: 'ingress',
+      policy: 'p',
+      rule: 'two',
+      ruleIndex: 1,
+      rules: [{ policy: 'p', rule: 'one', ruleIndex: 0 }],
+      left: null,
+      nodes: ['cp-1'],
     });
     assert.deepEqual([flow.protocol, flow.dstPort], ['tcp', 80]);
     const { stdout: verdict } = await hosted(

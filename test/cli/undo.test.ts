@@ -10,8 +10,14 @@ const MEMORY = {
   trial: { changes: [{ key: 'nodewall.io/web', digest: 'b', before: 'a', generation: 2 }], attempt: 1 },
   holds: [
     {
-      ...{ key: 'nodewall.io/cut', digest: 'd', before: 'c', generation: 3, sets: [] },
-      ...{ isBrief: false, since: '2026-01-07T12:00:00.000Z', why: { kind: 'unconfirmed' } },
+      key: 'nodewall.io/cut',
+      digest: 'd',
+      before: 'c',
+      generation: 3,
+      sets: [],
+      isBrief: false,
+      since: '2026-01-07T12:00:00.000Z',
+      why: { kind: 'unconfirmed' },
     },
   ],
   rollbacks: {},

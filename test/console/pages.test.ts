@@ -153,7 +153,10 @@ describe('the console', function () {
     const { url = '' } = bed.fake.requests.findLast((request) => request.url.includes('explanation')) ?? {};
     assert.match(url, /\/nodeviews\/worker-02\/explanation\?/);
     assert.deepEqual(JSON.parse(new URL(url, 'http://a').searchParams.get('flow') ?? ''), {
-      ...{ direction: 'ingress', src: '203.0.113.9', dstPort: 22, protocol: 'tcp' },
+      direction: 'ingress',
+      src: '203.0.113.9',
+      dstPort: 22,
+      protocol: 'tcp',
     });
     const line = page.getByRole('textbox', { name: 'Command' });
     assert.match((await line.textContent()) ?? '', /^kubectl nodewall explain --node worker-02 --flow '\{/);

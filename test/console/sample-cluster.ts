@@ -91,8 +91,13 @@ function sampleNode(index: number): OverviewNode {
 }
 
 const PHASES: Readonly<Record<number, OverviewPolicy['phase']>> = {
-  ...{ 1: 'Realizing', 3: 'Realizing', 5: 'RolledBack', 8: 'Failed', 9: 'Realizing' },
-  ...{ 4: 'Invalid', 11: 'NoNodes' },
+  1: 'Realizing',
+  3: 'Realizing',
+  5: 'RolledBack',
+  8: 'Failed',
+  9: 'Realizing',
+  4: 'Invalid',
+  11: 'NoNodes',
 };
 
 export function samplePolicy(index: number, nodeCount: number): OverviewPolicy {

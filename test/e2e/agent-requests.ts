@@ -31,7 +31,12 @@ export class AgentRequests {
 
   async ask({ port }: Served, path: string, more: RequestOptions = {}, body?: object) {
     const request = httpsRequest({
-      ...{ host: '127.0.0.1', port, path, ca: this.ca, servername: SERVICE, agent: false },
+      host: '127.0.0.1',
+      port,
+      path,
+      ca: this.ca,
+      servername: SERVICE,
+      agent: false,
       ...more,
       headers: {
         authorization: `Bearer ${this.#token}`,

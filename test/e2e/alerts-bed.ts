@@ -56,7 +56,9 @@ export async function startPrometheus(
   const rules = ruleGroups((alert) => faster(alert, speeds[alert.name] ?? speeds.default));
   await writeFile(file('rules.yaml'), stringify(rules));
   const job = (job_name: string, metrics_path: string): object => ({
-    ...{ job_name, metrics_path, scheme: 'https' },
+    job_name,
+    metrics_path,
+    scheme: 'https',
     authorization: { credentials_file: file('token') },
     tls_config: { ca_file: file('ca.crt'), server_name: 'nodewall-controller.nodewall-system.svc' },
     static_configs: [{ targets: PORTS.map((port) => `${address}:${port}`) }],

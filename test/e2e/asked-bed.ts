@@ -72,7 +72,9 @@ export async function startAskedBed(controllerOptions: readonly string[]): Promi
     warm.end(...args, '--kubeconfig', kubeconfigs[user]);
 
   return {
-    ...{ story, kubeconfigs, nodewall },
+    story,
+    kubeconfigs,
+    nodewall,
     async printed(...args) {
       const { status, stdout, stderr } = await nodewall('jane', ...args, '-o', 'json');
       assert.equal(status, 0, stderr);

@@ -41,25 +41,33 @@ const failurePolicy = (value: string) =>
 export const BREAKS: readonly (readonly Break[])[] = [
   [
     {
-      ...{ what: 'a kernel that is too old', check: 'nodes', state: 'problem' },
+      what: 'a kernel that is too old',
+      check: 'nodes',
+      state: 'problem',
       message: /worker-1 \(4\.19\.0\)/,
       break: kernelOf('4.19.0'),
       repair: kernelOf('6.1.0'),
     },
     {
-      ...{ what: 'kube-proxy in IPVS mode', check: 'service proxy', state: 'warning' },
+      what: 'kube-proxy in IPVS mode',
+      check: 'service proxy',
+      state: 'warning',
       message: /IPVS/,
       break: configMap('kube-proxy', { 'config.conf': 'kind: KubeProxyConfiguration\nmode: "ipvs"\n' }),
       repair: removed('configmap/kube-proxy', KUBE_SYSTEM),
     },
     {
-      ...{ what: 'another host firewall', check: 'other firewalls', state: 'warning' },
+      what: 'another host firewall',
+      check: 'other firewalls',
+      state: 'warning',
       message: /Cilium's host firewall/,
       break: configMap('cilium-config', { 'enable-host-firewall': 'true' }),
       repair: removed('configmap/cilium-config', KUBE_SYSTEM),
     },
     {
-      ...{ what: 'a namespace where agents cannot start', check: 'pod security', state: 'problem' },
+      what: 'a namespace where agents cannot start',
+      check: 'pod security',
+      state: 'problem',
       message: /enforces baseline/,
       break: patched(['namespace/nodewall-system'], {
         metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } },
@@ -69,7 +77,9 @@ export const BREAKS: readonly (readonly Break[])[] = [
       }),
     },
     {
-      ...{ what: 'a definition of another version', check: 'definitions', state: 'problem' },
+      what: 'a definition of another version',
+      check: 'definitions',
+      state: 'problem',
       message: /of another version: tiers\.nodewall\.io/,
       break: patched(
         ['crd/tiers.nodewall.io'],
@@ -87,17 +97,22 @@ export const BREAKS: readonly (readonly Break[])[] = [
       ),
     },
     {
-      ...{ what: 'a failurePolicy that was changed in one place', check: 'webhooks', state: 'warning' },
+      what: 'a failurePolicy that was changed in one place',
+      check: 'webhooks',
+      state: 'warning',
       message: /not as installed: .*validate\.nodewall\.io Fail/,
       break: failurePolicy('Fail'),
       repair: failurePolicy('Ignore'),
     },
     {
-      ...{ what: 'agents that do not start', check: 'pods', state: 'problem' },
+      what: 'agents that do not start',
+      check: 'pods',
+      state: 'problem',
       message: /DaemonSet nodewall-agent: 0 of 0 ready/,
       break: ({ applied }) =>
         applied({
-          ...{ apiVersion: 'apps/v1', kind: 'DaemonSet' },
+          apiVersion: 'apps/v1',
+          kind: 'DaemonSet',
           metadata: { name: 'nodewall-agent', namespace: 'nodewall-system' },
           spec: {
             selector: { matchLabels: { a: 'b' } },
@@ -110,13 +125,17 @@ export const BREAKS: readonly (readonly Break[])[] = [
       repair: removed('daemonset/nodewall-agent', SYSTEM),
     },
     {
-      ...{ what: 'a node that is off', check: 'agents', state: 'problem' },
+      what: 'a node that is off',
+      check: 'agents',
+      state: 'problem',
       message: /nothing is enforced \(nodewall off\) on worker-1/,
       break: async ({ agents }) => await agents['worker-1']?.run('off'),
       repair: async ({ agents }) => await agents['worker-1']?.run('on'),
     },
     {
-      ...{ what: 'a table of others that drops', check: 'other tables', state: 'warning' },
+      what: 'a table of others that drops',
+      check: 'other tables',
+      state: 'warning',
       message: /worker-1 \(inet others in\)/,
       break: ({ machine }) =>
         machine('worker-1').namespace.run(['nft', '-f', '-'], {
@@ -129,13 +148,17 @@ export const BREAKS: readonly (readonly Break[])[] = [
   ],
   [
     {
-      ...{ what: 'Cilium in place of kube-proxy', check: 'service proxy', state: 'warning' },
+      what: 'Cilium in place of kube-proxy',
+      check: 'service proxy',
+      state: 'warning',
       message: /Cilium replaces/,
       break: configMap('cilium-config', { 'kube-proxy-replacement': 'true' }),
       repair: removed('configmap/cilium-config', KUBE_SYSTEM),
     },
     {
-      ...{ what: 'a feature gate that nothing sets', check: 'feature gate', state: 'warning' },
+      what: 'a feature gate that nothing sets',
+      check: 'feature gate',
+      state: 'warning',
       message: /does not set it/,
       break: configMap('nodewall-config', { 'config.yaml': '' }, 'nodewall-system'),
       repair: ({ setGate }) => setGate(true),

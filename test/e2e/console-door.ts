@@ -73,7 +73,11 @@ export async function startDoor(
   await relay(inside, { path: socketPath }, { host: '127.0.0.1', port: Number(port) });
   const answerTo = async (path: string, { method = 'GET', headers, body, whole }: Asking) => {
     const outgoing = request({
-      ...{ socketPath, agent: false, method, path: whole ?? `${prefix}${path}`, setHost: false },
+      socketPath,
+      agent: false,
+      method,
+      path: whole ?? `${prefix}${path}`,
+      setHost: false,
       headers: { host, ...headers },
     });
     // After an answer the rest of a long body may not be read.
@@ -83,7 +87,10 @@ export async function startDoor(
     return answer;
   };
   return {
-    ...{ url, prefix, host, socketPath },
+    url,
+    prefix,
+    host,
+    socketPath,
     async ask(path, asking = {}) {
       const answer = await answerTo(path, asking);
       return { status: answer.statusCode ?? 0, headers: answer.headers, text: await text(answer) };

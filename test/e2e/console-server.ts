@@ -270,7 +270,9 @@ export function describeConsoleServer(bed: () => AskedBed): void {
         assert.match(message, new RegExp(`cannot (get|watch) resource "${what}"`));
       }
       const { status } = await mallory.ask(`${CONSOLE_API}/previews`, {
-        ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"yaml":""}' },
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{"yaml":""}',
       });
       assert.equal(status, 403);
     });

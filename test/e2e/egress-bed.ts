@@ -170,12 +170,22 @@ export async function startEgressBed(nodes: readonly string[], settings: object 
     throw error;
   }
   return {
-    ...{ lab, cluster, apply, startController, startAgent, agent, logs, policyStatus, sourcesOf },
+    lab,
+    cluster,
+    apply,
+    startController,
+    startAgent,
+    agent,
+    logs,
+    policyStatus,
+    sourcesOf,
     stateDir: (node) => file(`${node}.state`),
     gatewayStatus: (name) => status<WrittenGatewayStatus>('egressgateways', name),
     setGates: (gates) =>
       apply({
-        ...{ apiVersion: 'v1', kind: 'ConfigMap', data: { 'config.yaml': `featureGates: {${gates}}` } },
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        data: { 'config.yaml': `featureGates: {${gates}}` },
         metadata: { name: 'nodewall-config', namespace: 'nodewall-system' },
       }),
     async restartAgent(node, { signal = 'SIGTERM', ...start } = {}) {

@@ -216,11 +216,14 @@ function linesOf(log: string, what: RegExp): string[] {
 /** 100 rules of 10,000, each with a port and a network of its own. */
 function largePolicy(index: number): object {
   const ingress = Array.from({ length: 100 }, (_, i) => ({
-    ...{ name: `r${i}`, action: 'Drop', ports: [{ protocol: 'TCP', port: 20_000 + 100 * index + i }] },
+    name: `r${i}`,
+    action: 'Drop',
+    ports: [{ protocol: 'TCP', port: 20_000 + 100 * index + i }],
     from: [{ ipBlock: { cidr: `172.16.${index}.${i}/32` } }],
   }));
   return {
-    ...{ apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy' },
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind: 'ClusterNetworkPolicy',
     metadata: { name: `large-${index}` },
     spec: { appliedTo: [{ nodeSelector: {} }], priority: 1_000 + index, ingress },
   };

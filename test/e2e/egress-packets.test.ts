@@ -52,7 +52,10 @@ kernelSuite('egress gateways in a cluster', function () {
 
   it('ends what began before a policy that asks for it', async () => {
     const calls = (['tcp', 'udp'] as const).map((protocol) => ({
-      ...{ name: protocol, host: SERVER.v4, port: SERVER_PORT, protocol },
+      name: protocol,
+      host: SERVER.v4,
+      port: SERVER_PORT,
+      protocol,
     }));
     const answering = await talk(bed.lab.pod('plain-1').namespace, calls);
     await bed.apply(egressPolicy('late', ['plain-1'], { gateway: 'one', established: 'Recheck' }));

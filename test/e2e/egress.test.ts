@@ -341,7 +341,9 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const gateways = (['gw1', 'gw2'] as const).map(
       (node) =>
         new Heartbeats({
-          ...{ node, gateway: 'pool', others: ['partners'] },
+          node,
+          gateway: 'pool',
+          others: ['partners'],
           post: (request) => ask(leader, node, `/${node}/lease`, 'POST', request),
         }),
     );
@@ -373,7 +375,8 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const reached = { gw1: follower, gw2: leader };
     const of = (node: 'gw1' | 'gw2') =>
       new Heartbeats({
-        ...{ node, gateway: 'pool' },
+        node,
+        gateway: 'pool',
         post: (request) => ask(reached[node], node, `/${node}/lease`, 'POST', request),
       });
     const gateways = { gw1: of('gw1'), gw2: of('gw2') };

@@ -19,11 +19,16 @@ type Manifest = Readonly<Record<string, unknown>> & {
 };
 
 const nodes = NODES.map((name, i) => ({
-  ...{ apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { role: i === 0 ? 'cp' : 'worker' } } },
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name, labels: { role: i === 0 ? 'cp' : 'worker' } },
   status: { addresses: [{ type: 'InternalIP', address: `192.0.2.${i + 1}` }] },
 }));
 const object = (kind: string, name: string, spec: object): Manifest => ({
-  ...{ apiVersion: OURS, kind, metadata: { name }, spec },
+  apiVersion: OURS,
+  kind,
+  metadata: { name },
+  spec,
 });
 
 interface Required {
@@ -57,7 +62,8 @@ const GUARDRAILS = [
 const START = [
   object('ClusterGroup', 'friends', { ipBlocks: [{ cidr: '203.0.113.0/24' }] }),
   object('ClusterNetworkPolicy', 'no-telnet', {
-    ...{ priority: 100, appliedTo: [{ nodeSelector: {} }] },
+    priority: 100,
+    appliedTo: [{ nodeSelector: {} }],
     ingress: [{ name: 'r', action: 'Drop', ports: [{ port: 23 }] }],
   }),
 ];

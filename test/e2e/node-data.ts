@@ -355,34 +355,48 @@ function plantedObjects(nodes: readonly string[]) {
     return secrets.at(-1) ?? '';
   };
   const metadata = (name: string, namespace?: string) => ({
-    ...{ name, ...(namespace === undefined ? {} : { namespace }) },
-    ...{ labels: { key: plant() }, annotations: { 'example.com/password': plant() } },
+    name,
+    ...(namespace === undefined ? {} : { namespace }),
+    labels: { key: plant() },
+    annotations: { 'example.com/password': plant() },
   });
   const system = 'nodewall-system';
   const container = {
-    ...{ name: 'agent', image: 'nodewall:test', env: [{ name: 'TOKEN', value: plant() }] },
-    ...{ args: [`--password=${plant()}`], command: ['nodewall', plant()] },
+    name: 'agent',
+    image: 'nodewall:test',
+    env: [{ name: 'TOKEN', value: plant() }],
+    args: [`--password=${plant()}`],
+    command: ['nodewall', plant()],
   };
   const event = {
-    ...{ apiVersion: 'v1', kind: 'Event', metadata: metadata('planted', system), type: 'Warning' },
-    ...{ reason: 'Planted', message: `pull with token ${plant()} from https://u:${plant()}@r.example.com/` },
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: metadata('planted', system),
+    type: 'Warning',
+    reason: 'Planted',
+    message: `pull with token ${plant()} from https://u:${plant()}@r.example.com/`,
     involvedObject: { kind: 'Pod', name: 'nodewall-agent-x1', namespace: system },
   };
   const configuration = `# password: ${plant()}\nguard: {probes: [{name: p, http: "http://127.0.0.1/?k=${plant()}"}]}\n`;
   const objects = [
     { apiVersion: 'v1', kind: 'Secret', metadata: metadata('s', system), stringData: { password: plant() } },
     {
-      ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: metadata('nodewall-agent', system) },
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: metadata('nodewall-agent', system),
       data: { 'config.yaml': configuration, 'other.conf': plant() },
     },
     {
-      ...{ apiVersion: 'v1', kind: 'Pod', metadata: metadata('nodewall-agent-x1', system) },
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: metadata('nodewall-agent-x1', system),
       spec: { nodeName: NODE, containers: [container] },
     },
     event,
     { ...closed('planted', 81), metadata: metadata('planted') },
     {
-      ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole' },
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
       metadata: {
         ...metadata('planted'),
         labels: { 'app.kubernetes.io/part-of': 'nodewall', key: plant() },
@@ -390,7 +404,9 @@ function plantedObjects(nodes: readonly string[]) {
       rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'] }],
     },
     {
-      ...{ apiVersion: 'v1', kind: 'Service', metadata: metadata('planted', system) },
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: metadata('planted', system),
       spec: { type: 'ExternalName', externalName: `${plant()}.example.com` },
     },
     ...nodes.map((name) => ({ apiVersion: 'v1', kind: 'Node', metadata: metadata(name) })),

@@ -60,7 +60,10 @@ export async function startOneController(
     await ended;
   };
   return {
-    ...{ cluster, webhooks, metricsPort, kill },
+    cluster,
+    webhooks,
+    metricsPort,
+    kill,
     log: () => log.join('\n'),
     async close() {
       await kill();

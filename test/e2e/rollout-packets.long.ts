@@ -21,13 +21,17 @@ const [FIRST, SECOND, NEVER] = [443, 8080, 7];
 const PATIENCE = 200;
 
 const closes = (port: number): object => ({
-  ...{ name: `close-${port}`, action: 'Drop', appliedTo: [{ nodeSelector: {} }] },
+  name: `close-${port}`,
+  action: 'Drop',
+  appliedTo: [{ nodeSelector: {} }],
   ports: [{ protocol: 'TCP', port }],
 });
 
 function policy(apiPort: number, version: 1 | 2): object {
   const cut = {
-    ...{ name: 'cut', action: 'Drop', appliedTo: [{ nodeSelector: { matchLabels: { bad: 'true' } } }] },
+    name: 'cut',
+    action: 'Drop',
+    appliedTo: [{ nodeSelector: { matchLabels: { bad: 'true' } } }],
     ports: [SERVICE_PORT, apiPort].map((port) => ({ protocol: 'TCP', port })),
   };
   const added = version === 1 ? {} : { egress: [cut] };

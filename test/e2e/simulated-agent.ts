@@ -158,7 +158,10 @@ export class SimulatedAgent {
     const { ca, token } = this.#connection;
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const request = httpsRequest({
-      ...{ ca, servername: SERVICE, agent: this.#http, headers },
+      ca,
+      servername: SERVICE,
+      agent: this.#http,
+      headers,
       ...place,
       ...options,
     });

@@ -150,7 +150,9 @@ export class StoryAgents {
     let program = programOf(this.#options.release ?? ROOT);
     const log = (): string => past + (running?.log() ?? '');
     const agent: Agent = {
-      ...{ machine, tokenFile, log },
+      machine,
+      tokenFile,
+      log,
       says: async (text) => {
         const isSaid = async (): Promise<boolean> => log().includes(text, heard);
         await until(`${name} says ${text}`, isSaid, { limit: LIMIT, detail: this.#logs });

@@ -92,7 +92,9 @@ export class StoryControllers {
     const health = join(cluster.folder, `health-${port}.socket`);
     await relay(controlPlane, { path: health }, { host: '127.0.0.1', port: port + 2 });
     const replica: Replica = {
-      ...{ log, isRunning, end },
+      log,
+      isRunning,
+      end,
       ready: () => get(health, '/readyz'),
       metrics: () => get(health, '/metrics'),
     };

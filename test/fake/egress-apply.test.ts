@@ -14,9 +14,17 @@ const tunnel = { name: 'eth0', group: TUNNEL } as const;
 
 function packet(src: string, dst: string, changes: Partial<Packet> = {}): Packet {
   return {
-    ...{ direction: 'ingress', family: 4, src: value(src), dst: value(dst), protocol: 17 },
-    ...{ srcPort: 40000, dstPort: 53, interface: { name: 'eth0', group: PODS }, established: false },
-    ...{ original: null, isForwarded: true },
+    direction: 'ingress',
+    family: 4,
+    src: value(src),
+    dst: value(dst),
+    protocol: 17,
+    srcPort: 40000,
+    dstPort: 53,
+    interface: { name: 'eth0', group: PODS },
+    established: false,
+    original: null,
+    isForwarded: true,
     ...changes,
   };
 }

@@ -42,6 +42,7 @@ export interface FakeObject {
     readonly name: string;
     readonly namespace?: string;
     readonly uid?: string;
+    readonly generation?: number;
     readonly labels?: Readonly<Record<string, string>>;
   };
   readonly [field: string]: unknown;

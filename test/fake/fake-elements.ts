@@ -44,7 +44,8 @@ export class FakeElements {
     this.#ends = ends;
     const before = this.generation++;
     return {
-      ...{ generation: { before, after: this.generation }, lastCounts: [] },
+      generation: { before, after: this.generation },
+      lastCounts: [],
       microseconds: { build: 0, kernel: 0 },
     };
   }

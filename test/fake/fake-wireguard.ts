@@ -37,7 +37,9 @@ export class FakeWireGuard implements WireGuardPort {
     const gone = [...change.removed, ...change.peers.map((peer) => peer.publicKey)];
     const isKept = (key: Uint8Array): boolean => !gone.some((one) => Buffer.compare(one, key) === 0);
     this.devices.set(index, {
-      ...{ publicKey: change.device === undefined ? before.publicKey : publicKey, port, mark },
+      publicKey: change.device === undefined ? before.publicKey : publicKey,
+      port,
+      mark,
       peers: [
         ...keptPeers.filter((peer) => isKept(peer.publicKey)),
         ...change.peers.map((peer) => ({ ...peer, handshake: 0 })),

@@ -59,7 +59,12 @@ function beat(port: number, ca: string, agent: Agent, sent: number): Promise<num
   return new Promise((resolve) => {
     const body = JSON.stringify({ node: NODE, boot: 'b', sent, held: [], ready: [] });
     const outgoing = request({
-      ...{ host: '127.0.0.1', port, ca, agent, path: pathOf(AGENT_CALLS.lease, NODE), method: 'POST' },
+      host: '127.0.0.1',
+      port,
+      ca,
+      agent,
+      path: pathOf(AGENT_CALLS.lease, NODE),
+      method: 'POST',
       servername: 'localhost',
       headers: { authorization: 'Bearer agent', 'content-type': 'application/json' },
       signal: AbortSignal.timeout(WITHIN),

@@ -107,15 +107,13 @@ export class LeaseWorld {
   publish(): void {
     this.leader.setSlots(
       [...this.slots].map(([slot, { owner, epoch, address }]) => ({
-        ...{
-          gateway: GATEWAY,
-          slot,
-          node: owner,
-          epoch,
-          addresses: [address],
-          lease: LEASE,
-          longest: 30_000,
-        },
+        gateway: GATEWAY,
+        slot,
+        node: owner,
+        epoch,
+        addresses: [address],
+        lease: LEASE,
+        longest: 30_000,
       })),
     );
     for (const node of this.nodes) {

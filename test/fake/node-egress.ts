@@ -5,11 +5,22 @@ import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 export function fakeNodeEgress(said: Partial<NodeEgress> = {}): NodeEgress {
   return {
     tunnel: null,
-    ...{ inside: NO_MEMBERS, nodes: NO_MEMBERS, floating: NO_MEMBERS },
+    inside: NO_MEMBERS,
+    nodes: NO_MEMBERS,
+    floating: NO_MEMBERS,
     unknownPods: 'Pass',
-    ...{ sources: new Map(), pods: new Map(), subnets: [], classes: new Map(), outcomes: new Map() },
-    ...{ slots: new Map(), peers: new Map(), arrivals: new Map(), served: new Map() },
-    ...{ takes: new Map(), owned: [], candidacies: [] },
+    sources: new Map(),
+    pods: new Map(),
+    subnets: [],
+    classes: new Map(),
+    outcomes: new Map(),
+    slots: new Map(),
+    peers: new Map(),
+    arrivals: new Map(),
+    served: new Map(),
+    takes: new Map(),
+    owned: [],
+    candidacies: [],
     ...said,
   };
 }

@@ -27,9 +27,18 @@ export function scannedConnection(ends: Ends): ScannedConnection {
   });
   const width = packed[0]?.length ?? 0;
   return {
-    ...{ bytes: Buffer.concat(packed), family: width === 4 ? 4 : 6, protocol },
-    ...{ status: ends.status ?? 0, tcpState: ends.tcpState ?? (protocol === 6 ? 3 : -1) },
-    ...{ source: 0, destination: width, sourcePort: port < 0 ? -1 : 40_000, destinationPort: port },
-    ...{ icmpType, icmpCode: icmpType < 0 ? -1 : 0, replySource: 2 * width, replySourcePort: toPort },
+    bytes: Buffer.concat(packed),
+    family: width === 4 ? 4 : 6,
+    protocol,
+    status: ends.status ?? 0,
+    tcpState: ends.tcpState ?? (protocol === 6 ? 3 : -1),
+    source: 0,
+    destination: width,
+    sourcePort: port < 0 ? -1 : 40_000,
+    destinationPort: port,
+    icmpType,
+    icmpCode: icmpType < 0 ? -1 : 0,
+    replySource: 2 * width,
+    replySourcePort: toPort,
   };
 }

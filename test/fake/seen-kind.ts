@@ -10,8 +10,16 @@ export function seenKind(peer: string, port: number, more: Partial<NodeFlow> = {
   const ends = peer.includes('/') ? {} : direction === 'ingress' ? { src: peer } : { dst: peer };
   const hasPort = more.icmpType === undefined && more.allPorts !== true && typeof protocol === 'string';
   return {
-    ...{ direction, traffic: 'Host', peer, protocol, verdict: 'Allow', connections: 10, live: 0 },
-    ...{ firstSeen: SINCE, lastSeen: '2026-01-07T12:00:00Z', decision: null },
+    direction,
+    traffic: 'Host',
+    peer,
+    protocol,
+    verdict: 'Allow',
+    connections: 10,
+    live: 0,
+    firstSeen: SINCE,
+    lastSeen: '2026-01-07T12:00:00Z',
+    decision: null,
     ...(hasPort ? { port } : {}),
     flow: { direction, protocol, ...ends, ...(hasPort ? { dstPort: port } : {}) },
     ...more,

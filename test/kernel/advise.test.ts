@@ -59,8 +59,12 @@ kernelSuite('advised policies', () => {
   function scan(round: number): Flow[] {
     const { own, other } = ends();
     return [22, ...Array.from({ length: 30 }, (_, i) => 1000 + i)].map((dstPort) => ({
-      ...{ direction: 'ingress', src: other.v4, dst: own.v4, protocol: 'tcp' },
-      ...{ srcPort: 41_000 + round, dstPort },
+      direction: 'ingress',
+      src: other.v4,
+      dst: own.v4,
+      protocol: 'tcp',
+      srcPort: 41_000 + round,
+      dstPort,
     }));
   }
 

@@ -133,7 +133,10 @@ kernelSuite('lost gateways', () => {
     const first = await owner();
     const calls = (['tcp', 'udp'] as const).flatMap((protocol) =>
       [SERVER.v4, SERVER.v6].map((host) => ({
-        ...{ name: `${protocol} ${host}`, host, port: SERVER_PORT, protocol },
+        name: `${protocol} ${host}`,
+        host,
+        port: SERVER_PORT,
+        protocol,
       })),
     );
     const answering = await talk(lab.pod('plain-0').namespace, calls);

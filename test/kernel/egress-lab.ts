@@ -283,7 +283,11 @@ function line(pod: LabPod, flow: LabFlow, id: number): string {
   }
   const srcPort = flow.srcPort ?? FIRST_PORT + id;
   return JSON.stringify({
-    ...{ id, src: from, dst, protocol: PROTOCOLS[flow.protocol], srcPort },
+    id,
+    src: from,
+    dst,
+    protocol: PROTOCOLS[flow.protocol],
+    srcPort,
     dstPort: SERVER_PORT,
   });
 }

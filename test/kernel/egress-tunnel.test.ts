@@ -171,7 +171,10 @@ kernelSuite('the tunnel of egress gateways', () => {
       ct mark set meta mark\n}\n}`;
     await namespace.run(['nft', '-f', '-'], { stdin: save });
     const calls = [SERVER.v4, SERVER.v6].map((host) => ({
-      ...{ name: host, host, port: SERVER_PORT, protocol: 'udp' as const },
+      name: host,
+      host,
+      port: SERVER_PORT,
+      protocol: 'udp' as const,
     }));
     await lab.forget();
     const answering = await talk(lab.pod('plain-0').namespace, calls);

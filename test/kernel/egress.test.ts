@@ -28,7 +28,10 @@ const GATEWAYS = [gateway('one', ['gw-1']), gateway('both', ['gw-1', 'gw-2'], { 
 /** Of both families, to stay open. */
 const CALLS = (['tcp', 'udp'] as const).flatMap((protocol) =>
   [SERVER.v4, SERVER.v6].map((host) => ({
-    ...{ name: `${protocol} ${host}`, host, port: SERVER_PORT, protocol },
+    name: `${protocol} ${host}`,
+    host,
+    port: SERVER_PORT,
+    protocol,
   })),
 );
 const NAMES = CALLS.map(({ name }) => name);
@@ -142,7 +145,9 @@ kernelSuite('egress gateways', () => {
     const [v4, v6] = ['10.244.1.98', 'fd00:10:244:1::98'];
     await agents.write('borrowed.json', [
       {
-        ...{ apiVersion: 'v1', kind: 'Pod', spec: { nodeName: 'gw-1' } },
+        apiVersion: 'v1',
+        kind: 'Pod',
+        spec: { nodeName: 'gw-1' },
         metadata: { name: 'borrowed', namespace: 'default', labels: { pod: 'gw-1-0' } },
         status: { phase: 'Running', podIPs: [{ ip: v4 }, { ip: v6 }] },
       },
@@ -394,7 +399,9 @@ kernelSuite('egress gateways', () => {
     assert.deepEqual(
       { src, srcPort, podNode, port, dst, dstPort },
       {
-        ...{ src: pod.v4, srcPort: 31_000, podNode: 'plain' },
+        src: pod.v4,
+        srcPort: 31_000,
+        podNode: 'plain',
         port: 31_000,
         dst: SERVER.v4,
         dstPort: SERVER_PORT,

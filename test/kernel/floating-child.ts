@@ -27,7 +27,12 @@ const { enforcer, floating, watch } = start(dataplane);
 
 function start(plane: Dataplane) {
   return plane.run({
-    ...{ config, log, digests: {}, readings: { all() {}, some() {} }, troubled() {}, lastEgress: null },
+    config,
+    log,
+    digests: {},
+    readings: { all() {}, some() {} },
+    troubled() {},
+    lastEgress: null,
     enforcer: {
       clock: systemClock,
       lastGood: async () => null,

@@ -120,8 +120,13 @@ kernelSuite('the impact of a change', () => {
     const { client } = ends();
     for (const dstPort of [30_080, 30_081, 30_082])
       flows.push({
-        ...{ direction: 'ingress', traffic: 'NodePort', src: client.v4, dst: own.v4 },
-        ...{ protocol: 'tcp', srcPort: 40_001, dstPort },
+        direction: 'ingress',
+        traffic: 'NodePort',
+        src: client.v4,
+        dst: own.v4,
+        protocol: 'tcp',
+        srcPort: 40_001,
+        dstPort,
       });
     return flows;
   }

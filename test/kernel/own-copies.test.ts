@@ -104,8 +104,11 @@ forEachDataplane("the machine's own copies of multicasts", (dataplane) => {
         one.client === client
           ? JSON.stringify({
               id: i,
-              ...{ src: one.src, dst: one.dst },
-              ...{ protocol: 17, srcPort: 40_000, dstPort: OTHER_PORT + i },
+              src: one.src,
+              dst: one.dst,
+              protocol: 17,
+              srcPort: 40_000,
+              dstPort: OTHER_PORT + i,
             })
           : [],
       );

@@ -52,7 +52,9 @@ export function* packetsFor(row: Row, plan: AddressPlan): Iterable<Flow> {
           : endsOf(ports ?? [[8080, 8080]])
         ).entries()) {
           const flow: PartialFlow = {
-            ...{ direction, traffic, protocol },
+            direction,
+            traffic,
+            protocol,
             ...(direction === 'ingress'
               ? { src: peer, ...(dst === undefined ? {} : { dst }) }
               : { dst: peer }),

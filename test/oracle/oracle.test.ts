@@ -453,8 +453,11 @@ const dns: Partial<Flow> = { direction: 'egress', dst: '8.8.8.8', protocol: 'udp
 const skipped = 'Allow failsafe';
 const controllers = (spec: object) => [
   {
-    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'c', namespace: 'nodewall-system' } },
-    ...{ spec: { serviceAccountName: 'nodewall-controller', ...spec }, status: { podIP: '10.2.0.1' } },
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'c', namespace: 'nodewall-system' },
+    spec: { serviceAccountName: 'nodewall-controller', ...spec },
+    status: { podIP: '10.2.0.1' },
   },
 ];
 const toController: Partial<Flow> = { direction: 'egress', dst: '10.2.0.1', protocol: 'tcp', dstPort: 9443 };

@@ -68,8 +68,15 @@ export function cluster(random: Random): DrawnCluster {
   ];
   const objects = toClusterObjects(manifests);
   return {
-    ...{ isDual, nodes, controls, workers, edges, pods },
-    ...{ hasEdgeLabel: edgeLabel !== null, objects, manifests },
+    isDual,
+    nodes,
+    controls,
+    workers,
+    edges,
+    pods,
+    hasEdgeLabel: edgeLabel !== null,
+    objects,
+    manifests,
   };
 }
 

@@ -81,9 +81,19 @@ function flowOf(node: DrawnNode | undefined, some: Some): SeenFlow {
   const local = node?.addresses.find((text) => text.includes(':') === peer.includes(':'));
   const port = type === null ? (some.port ?? null) : null;
   return {
-    ...{ direction, traffic, peer, protocol, port, type, code: type === null ? null : 0 },
-    ...{ group: some.group ?? 0, verdict: 'Allow', local: local ?? '192.0.2.254' },
-    ...{ srcPort: some.srcPort ?? (port === null ? null : 40_000), originalDst: null, originalPort: null },
+    direction,
+    traffic,
+    peer,
+    protocol,
+    port,
+    type,
+    code: type === null ? null : 0,
+    group: some.group ?? 0,
+    verdict: 'Allow',
+    local: local ?? '192.0.2.254',
+    srcPort: some.srcPort ?? (port === null ? null : 40_000),
+    originalDst: null,
+    originalPort: null,
   };
 }
 

@@ -38,8 +38,12 @@ const POLICY: fc.Arbitrary<Partial<EgressPolicySpec>> = fc
     },
   }));
 const service = (name: string, address: string): Service => ({
-  ...{ kind: 'Service', namespace: 'n', name, labels: {}, selector: null },
-  ...{ clusterIPs: [address], ports: [] },
+  kind: 'Service',
+  namespace: 'n',
+  name,
+  selector: null,
+  clusterIPs: [address],
+  ports: [],
 });
 const WORLD: fc.Arbitrary<ClusterObjects> = fc.record({
   ...Object.fromEntries(Object.entries(NO_OBJECTS).map(([list, none]) => [list, fc.constant(none)])),

@@ -100,7 +100,9 @@ function source(model: EgressModel): Partial<NodeEgress> {
   const outcomes: EgressOutcome[] = [
     { id: 'go', policy, audited: [], action: { kind: 'slots', slots: numbers } },
     {
-      ...{ id: 'safe', policy, audited: [] },
+      id: 'safe',
+      policy,
+      audited: [],
       action: { kind: 'slots', slots: numbers.slice(0, 1), reserve: numbers.slice(1), otherwise: 'Direct' },
     },
     {
@@ -119,7 +121,9 @@ function source(model: EgressModel): Partial<NodeEgress> {
     return { id, ipv4, ipv6: [{ range: { first: 0n, last: (1n << 128n) - 1n }, outcome: 'go' }] };
   });
   const slots: EgressSlot[] = numbers.map((number) => ({
-    ...{ number, node: 'b', take: 0 },
+    number,
+    node: 'b',
+    take: 0,
     ...(number > 2 ? { floating: '0 nodewall.io/edge' } : {}),
   }));
   const known = Object.entries(model.sources).map(
@@ -157,13 +161,19 @@ function gateway({ arrivals, slots }: EgressModel): Partial<NodeEgress> {
     ]),
     owned: [
       {
-        ...{ gateway: 'g', slot: '0', epoch: slots, announce: 'L2', leaseMilliseconds: 2000 },
+        gateway: 'g',
+        slot: '0',
+        epoch: slots,
+        announce: 'L2',
+        leaseMilliseconds: 2000,
         addresses: ['203.0.113.1'],
       },
     ],
     candidacies: [
       {
-        ...{ gateway: 'g', source: 'Floating', heartbeatMilliseconds: 500 },
+        gateway: 'g',
+        source: 'Floating',
+        heartbeatMilliseconds: 500,
         probes: slots > 1 ? [{ address: '192.0.2.9', port: 443, seconds: 5, failures: 3 }] : [],
       },
     ],

@@ -48,9 +48,17 @@ export class EgressNetwork {
   /** The first packet of a connection that a pod begins. */
   first(node: string, src: Address, dst: Address): Journey {
     const packet: Packet = {
-      ...{ direction: 'ingress', family: src.family, src: src.value, dst: dst.value, protocol: 17 },
-      ...{ srcPort: 40000, dstPort: 53, interface: PODS, established: false },
-      ...{ original: null, isForwarded: true },
+      direction: 'ingress',
+      family: src.family,
+      src: src.value,
+      dst: dst.value,
+      protocol: 17,
+      srcPort: 40000,
+      dstPort: 53,
+      interface: PODS,
+      established: false,
+      original: null,
+      isForwarded: true,
     };
     return this.#send(node, packet, () => ({}));
   }
@@ -70,9 +78,18 @@ export class EgressNetwork {
     const left = back[0]?.packet;
     if (left === undefined) throw new Error('no way');
     const packet: Packet = {
-      ...{ direction: 'ingress', family: source.family, src: destination.value, dst: left.src },
-      ...{ protocol: 17, srcPort: 53, dstPort: 40000, interface: this.#node(node).toUplink(source.family) },
-      ...{ established: true, original: null, isForwarded: true, ctDirection: 'reply' },
+      direction: 'ingress',
+      family: source.family,
+      src: destination.value,
+      dst: left.src,
+      protocol: 17,
+      srcPort: 53,
+      dstPort: 40000,
+      interface: this.#node(node).toUplink(source.family),
+      established: true,
+      original: null,
+      isForwarded: true,
+      ctDirection: 'reply',
     };
     return this.#send(node, packet, (i) => stateOf(back[i]));
   }

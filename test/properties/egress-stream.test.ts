@@ -169,11 +169,13 @@ describe('the stream of egress gateways', function () {
     'a source without its class': { type: 'egressPatch', part: 'sources', set: { '10.0.0.9': 'none' } },
     'a removal of what is not there': { type: 'egressPatch', part: 'takes', remove: ['9'] },
     'an arrival of a class that is not served': {
-      ...{ type: 'egressPatch', part: 'arrivals' },
+      type: 'egressPatch',
+      part: 'arrivals',
       set: { '10.9.0.9': { node: 'b', class: 'none' } },
     },
     'an arrival with neither class nor takes': {
-      ...{ type: 'egressPatch', part: 'arrivals' },
+      type: 'egressPatch',
+      part: 'arrivals',
       set: { '10.9.0.9': { node: 'b' } },
     },
     'an address that is none': { type: 'egressPatch', part: 'sources', set: { 'ten.0': '' } },

@@ -154,7 +154,9 @@ function guardrailsOf({ objects }: Scenario, random: Random): GuardrailManifest[
   return rules.slice(0, 12).map(({ rule, item, node }, i) => {
     const isAllowed = (rule.action === 'Allow') === random.next() < 0.7;
     return {
-      ...{ apiVersion: OURS, kind: 'Guardrail', metadata: { name: `g${i}` } },
+      apiVersion: OURS,
+      kind: 'Guardrail',
+      metadata: { name: `g${i}` },
       spec: { nodeSelector: random.next() < 0.5 ? node : {}, [isAllowed ? 'mustAllow' : 'mustDeny']: [item] },
     };
   });
@@ -170,7 +172,10 @@ function itemsOf({ spec: { mustAllow = [], mustDeny = [] } }: GuardrailManifest)
 /** Nothing is exempt, and nothing is failsafe traffic. */
 const BARE = {
   exemptions: {
-    ...{ loopback: false, neighborDiscovery: false, multicastListener: false, dhcpClient: false },
+    loopback: false,
+    neighborDiscovery: false,
+    multicastListener: false,
+    dhcpClient: false,
     localPods: false,
   },
   antiSpoofing: false,
@@ -196,7 +201,9 @@ function inItem(
 ): (flow: Flow) => boolean {
   const { direction, traffic = 'Host', ...fields } = item;
   const spec = {
-    ...{ priority: 1, appliedTo: [{ nodeSelector: {} }], traffic },
+    priority: 1,
+    appliedTo: [{ nodeSelector: {} }],
+    traffic,
     [direction]: [{ ...fields, action: 'Drop' }],
   };
   const policy = { apiVersion: OURS, kind: 'ClusterNetworkPolicy', metadata: { name: 'item' }, spec };

@@ -169,13 +169,19 @@ function toSeenFlow(whole: WholeFlow, own: string): SeenFlow {
   const { direction, traffic, peer, group, protocol } = whole;
   const flow = toFlow(whole, own);
   return {
-    ...{ direction, traffic, peer, group, protocol, verdict: 'Allow' },
+    direction,
+    traffic,
+    peer,
+    group,
+    protocol,
+    verdict: 'Allow',
     port: flow.dstPort ?? null,
     type: flow.icmpType ?? flow.igmpType ?? null,
     code: flow.icmpCode ?? null,
     local: (direction === 'ingress' ? flow.dst : flow.src) ?? '',
     srcPort: flow.srcPort ?? null,
-    ...{ originalDst: null, originalPort: null },
+    originalDst: null,
+    originalPort: null,
   };
 }
 

@@ -196,7 +196,14 @@ class Replica {
     const before = this.#watched.get(name) ?? null;
     const since = before?.generation === generation ? before.since : version;
     const now: WatchedPolicy = {
-      ...{ apiGroup: 'nodewall.io', name, uid: name, generation, since, status: null, rollout, command },
+      apiGroup: 'nodewall.io',
+      name,
+      uid: name,
+      generation,
+      since,
+      status: null,
+      rollout,
+      command,
       resourceVersion: version,
     };
     this.#watched.set(name, now);

@@ -148,13 +148,18 @@ describe('egress gateways on a real cluster', function () {
   function pod(name: string, labels: object): object {
     const { v4, v6 } = cluster.outside;
     const container = (family: string, address: string) => ({
-      ...{ name: family, image: 'docker.io/library/probe:test' },
+      name: family,
+      image: 'docker.io/library/probe:test',
       args: ['crr', '--dst', address, '--port', String(PORT), '--seconds', '3'],
     });
     return {
-      ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'default', labels } },
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace: 'default', labels },
       spec: {
-        ...{ nodeName: home, restartPolicy: 'Never', terminationGracePeriodSeconds: 1 },
+        nodeName: home,
+        restartPolicy: 'Never',
+        terminationGracePeriodSeconds: 1,
         containers: [container('v4', v4), container('v6', v6)],
       },
     };

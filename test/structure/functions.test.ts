@@ -4,7 +4,7 @@ import { filesBelow } from './source-file.ts';
 
 const PRODUCT = ['agent', 'apis', 'cli', 'controller', 'lib'];
 const OWN = 'test/structure/functions.test.ts';
-const LONGEST = 80;
+const LONGEST = 100;
 /** The most variables of a function that functions in it assign. */
 const MOST_CAPTURED = 3;
 

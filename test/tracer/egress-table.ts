@@ -23,10 +23,17 @@ function address(text: string): Address {
 
 const goto = (chain: string): ChainVerdict => ({ kind: 'goto', chain });
 const group = (field: 'iifgroup' | 'oifgroup', number: number, negated = false): Match => ({
-  ...{ match: 'interfaceGroup', field, groups: [number], negated },
+  match: 'interfaceGroup',
+  field,
+  groups: [number],
+  negated,
 });
 const mark = (of: 'meta' | 'ct', mask: number, value: number, negated = false): Match => ({
-  ...{ match: 'mark', of, mask, value, negated },
+  match: 'mark',
+  of,
+  mask,
+  value,
+  negated,
 });
 const ORIGINAL: Match = { match: 'ctDirection', direction: 'original' };
 const NEW: Match = { match: 'ctNew' };

@@ -80,8 +80,16 @@ const walk = pathTracer(egressTable(), ({ mark = 0 }) =>
 function expected({ src, dst, port }: Sent, sourceMac: string): string | null {
   const isPod = src.startsWith('10.1.') || src.startsWith('10.7.');
   const packet: Packet = {
-    ...{ direction: 'ingress', family: 4, src: value(src), dst: value(dst), protocol: 17 },
-    ...{ srcPort: 40000, dstPort: port, established: false, original: null, isForwarded: true },
+    direction: 'ingress',
+    family: 4,
+    src: value(src),
+    dst: value(dst),
+    protocol: 17,
+    srcPort: 40000,
+    dstPort: port,
+    established: false,
+    original: null,
+    isForwarded: true,
     interface: { name: 'eth0', group: isPod ? PODS : TUNNEL },
     sourceMac,
     lacksRouteBack: src.startsWith('10.7.'),

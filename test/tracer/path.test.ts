@@ -142,7 +142,9 @@ describe('path: a gateway', () => {
 
   it('does not track the tunnel itself', () => {
     const outer = packet('198.51.100.2', '198.51.100.3', {
-      ...{ protocol: 17, dstPort: 7790, interface: uplink },
+      protocol: 17,
+      dstPort: 7790,
+      interface: uplink,
     });
     assert.equal(walk(outer).packet.isUntracked, true);
     assert.equal(text(walk(outer)), 'Allow, marks 0 0, not bound, c6336402');

@@ -62,7 +62,8 @@ describe('the change of sets', () => {
   it('leaves entries with a timeout to who renews them', () => {
     const [timed, other] = [4, 6].map((family) => ({
       ...addressSet(NAME, family as 4 | 6, []),
-      ...{ type: 'hash:net' as const, timeout: 30 },
+      type: 'hash:net' as const,
+      timeout: 30,
       members: { singles: new Uint8Array(), prefixes: [{ family: family as 4 | 6, value: 0n, length: 0 }] },
     }));
     assert.ok(timed && other);

@@ -121,7 +121,10 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
       requireFamily(encoding, statement.family);
       encoding.expressions.push(meta('iiftype'), equal(packMachine16(ARPHRD_ETHER)));
       encoding.expressions.push(address(statement.family, 'saddr'), {
-        ...{ kind: 'payload', base: 'link', offset: 6, length: 6 },
+        kind: 'payload',
+        base: 'link',
+        offset: 6,
+        length: 6,
         register: BEHIND_ADDRESS[statement.family],
       });
       addNamedLookup(encoding, statement.map, { verdict: true });

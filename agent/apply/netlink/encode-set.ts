@@ -219,7 +219,15 @@ export const typeOf = {
 
 /** The headers' numbers, for typeOf.payload. */
 export const HEADER = {
-  ...{ icmp: 4, igmp: 5, udp: 6, tcp: 8, sctp: 10, th: 11, ip: 12, ip6: 13, icmpv6: 14 },
+  icmp: 4,
+  igmp: 5,
+  udp: 6,
+  tcp: 8,
+  sctp: 10,
+  th: 11,
+  ip: 12,
+  ip6: 13,
+  icmpv6: 14,
 } as const;
 /** The source MAC of the frame in a VXLAN packet, in bytes from the transport header. */
 export const INNER_MAC = { offset: 22, length: 6 } as const;

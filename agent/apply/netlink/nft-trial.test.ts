@@ -7,8 +7,16 @@ import { tryNeeds } from './nft-trial.ts';
 const ENOENT = new NftError(
   [
     {
-      ...{ code: 'ENOENT', errno: 2, line: 1, column: 1, command: null, refersTo: null, operation: null },
-      ...{ set: null, expression: null, element: null },
+      code: 'ENOENT',
+      errno: 2,
+      line: 1,
+      column: 1,
+      command: null,
+      refersTo: null,
+      operation: null,
+      set: null,
+      expression: null,
+      element: null,
       message: 'Could not process rule: No such file or directory',
     },
   ],

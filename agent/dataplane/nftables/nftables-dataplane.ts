@@ -128,7 +128,10 @@ function withEgress(
   });
   let latest: Envelope | null = null;
   const health: EgressHealth = new egress.EgressHealth({
-    ...{ clock, log, interfaces: network.interfaces, lost: options.lostGateways ?? [] },
+    clock,
+    log,
+    interfaces: network.interfaces,
+    lost: options.lostGateways ?? [],
     changed() {
       if (latest !== null) enforcer.submit(latest);
     },

@@ -31,7 +31,13 @@ function setUp() {
 const lo: RouteObject = {
   kind: 'link',
   link: {
-    ...{ index: 1, name: 'lo', kind: null, group: 0, mtu: 65536, mac: new Uint8Array(6), isUp: true },
+    index: 1,
+    name: 'lo',
+    kind: null,
+    group: 0,
+    mtu: 65536,
+    mac: new Uint8Array(6),
+    isUp: true,
     vxlan: null,
   },
 };

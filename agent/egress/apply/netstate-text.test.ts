@@ -29,7 +29,11 @@ ip rule add pref 70 fwmark 0x0/0x7f000000 goto 79 protocol kernel
     const [link] = EXAMPLE.links;
     assert.ok(link?.kind === 'vxlan');
     const text = netstateText({
-      ...{ peers: [], neighbours: [], nexthops: [], routes: [], sysctls: [] },
+      peers: [],
+      neighbours: [],
+      nexthops: [],
+      routes: [],
+      sysctls: [],
       links: [{ ...link, local: 'fd00::1' }],
       addresses: [{ link: 'nodewall-egress', address: '2001:db8::7', prefixLength: 128 }],
       rules: [{ family: 6, priority: 70, action: 'goto', target: 79, mark: 1, mask: 3, invert: true }],

@@ -8,7 +8,10 @@ const LINK = 'nodewall-wg';
 const INDEX = 7;
 
 const peer = (number: number, endpoint = `10.0.0.${number}`): NetPeer => ({
-  ...{ link: LINK, key: keyText(number), endpoint, address: `fd6e:6f64:6577:6c6c::${number}` },
+  link: LINK,
+  key: keyText(number),
+  endpoint,
+  address: `fd6e:6f64:6577:6c6c::${number}`,
 });
 
 const wanted = (...peers: readonly NetPeer[]): Netstate => ({

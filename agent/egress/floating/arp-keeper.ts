@@ -77,7 +77,9 @@ export class ArpKeeper {
       sets: table?.sets.map(({ name, flags }) => ({ name, flags })) ?? [],
       chains:
         table?.chains.map(({ name, base, rules }) => ({
-          ...{ name, base, rules: rules.map(({ digest }) => digest) },
+          name,
+          base,
+          rules: rules.map(({ digest }) => digest),
         })) ?? [],
     };
   }

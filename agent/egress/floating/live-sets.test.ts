@@ -14,7 +14,9 @@ describe('LiveSets', () => {
     const kernel = new FakeElements(clock);
     const commits: Readonly<Generation>[] = [];
     const live = new LiveSets({
-      ...{ netlink: kernel, timed: kernel, clock },
+      netlink: kernel,
+      timed: kernel,
+      clock,
       committed: (generation) => commits.push(generation),
     });
     return { clock, kernel, live, commits };

@@ -76,7 +76,8 @@ export class LiveSets {
       }
     }
     return [...found].map(([address, left]) => ({
-      ...{ address, milliseconds: Math.max(...left) },
+      address,
+      milliseconds: Math.max(...left),
       isWhole: left.length === SETS[familyOf(address)].length,
     }));
   }
@@ -131,7 +132,10 @@ export class LiveSets {
           until: clock.now() + milliseconds,
         });
       more.push({
-        ...{ kind: 'addElements', set: set.set, keyLength: WIDTH[family], interval: false },
+        kind: 'addElements',
+        set: set.set,
+        keyLength: WIDTH[family],
+        interval: false,
         keys: Buffer.concat(found.map(({ key }) => key)),
         timeouts: found.map(({ milliseconds }) => Math.floor(milliseconds)),
       });

@@ -49,7 +49,11 @@ export function openFloating({ log, clock, committed, troubled }: FloatingOption
   const open = (link: number, protocol: 'arp' | 'ndp') => new PacketSocket(link, protocol);
   const silence = new ArpSilence({ keeper: new ArpKeeper(netlink), clock, log });
   const addresses = new FloatingAddresses({
-    ...{ live, port, open, clock, log },
+    live,
+    port,
+    open,
+    clock,
+    log,
     speaks: () => silence.problem,
   });
   const stage = 'egress';

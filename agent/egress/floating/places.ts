@@ -154,8 +154,14 @@ export class Places {
 
   async #makeDummy([first]: readonly Place[]): Promise<number> {
     const link = {
-      ...{ index: 0, name: DUMMY, kind: OWN_NETWORK.floating.kind, group: 0, mtu: 0 },
-      ...{ mac: new Uint8Array(), isUp: true, vxlan: null },
+      index: 0,
+      name: DUMMY,
+      kind: OWN_NETWORK.floating.kind,
+      group: 0,
+      mtu: 0,
+      mac: new Uint8Array(),
+      isUp: true,
+      vxlan: null,
     };
     const [refused] = await this.#port.change([{ operation: 'add', kind: 'link', link }]);
     if (refused && refused.code !== 'EEXIST') {

@@ -39,7 +39,10 @@ export class EgressHealth {
     const secret = randomBytes(16);
     const { clock, log, lost } = options;
     this.#tunnel = new TunnelProber({
-      ...{ clock, identifier, secret, lost },
+      clock,
+      identifier,
+      secret,
+      lost,
       open: () => toPort(new EchoSocket(6, { device: TUNNEL.link })),
       changed: (node, isLost) => this.#tunnelChanged(node, isLost),
       hindered(error) {

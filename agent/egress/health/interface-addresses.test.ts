@@ -38,7 +38,10 @@ function lab() {
       const parsed = parseAddress(text);
       assert.ok(parsed !== null && formatAddress(parsed) === text);
       addresses.push({
-        ...{ link: 2, protocol: 0, metric: 0, deprecated: false },
+        link: 2,
+        protocol: 0,
+        metric: 0,
+        deprecated: false,
         ...more,
         address: packAddress(parsed),
       });

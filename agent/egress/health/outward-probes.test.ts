@@ -8,7 +8,9 @@ import { OutwardProbes, openQuestion } from './outward-probes.ts';
 
 const probe = (address: string): EgressProbe => ({ address, seconds: 5, failures: 3 });
 const candidacy = (gateway: string, ...addresses: readonly string[]): Candidacy => ({
-  ...{ gateway, source: 'Node', heartbeatMilliseconds: 500 },
+  gateway,
+  source: 'Node',
+  heartbeatMilliseconds: 500,
   probes: addresses.map(probe),
 });
 

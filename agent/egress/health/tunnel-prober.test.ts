@@ -19,7 +19,9 @@ function lab(lost: readonly string[] = []) {
   let forge = (echo: Echo): Partial<EchoReply> => ({ data: echo.data });
   const prober = new TunnelProber({
     clock,
-    ...{ identifier: 7, secret: Uint8Array.of(1, 2, 3), lost },
+    identifier: 7,
+    secret: Uint8Array.of(1, 2, 3),
+    lost,
     open() {
       opened++;
       if (failure !== null) throw failure;
@@ -60,10 +62,15 @@ function lab(lost: readonly string[] = []) {
 describe('TunnelProber', () => {
   it('reads so many replies of a flood, and goes on', () => {
     const clock = fakeClock();
-    const flood = { ...{ address: new Uint8Array(16), identifier: 1, sequence: 1 }, data: Uint8Array.of(1) };
+    const flood = { address: new Uint8Array(16), identifier: 1, sequence: 1, data: Uint8Array.of(1) };
     let reads = 0;
     const prober = new TunnelProber({
-      ...{ clock, identifier: 7, secret: Uint8Array.of(1), changed() {}, hindered() {}, lost: [] },
+      clock,
+      identifier: 7,
+      secret: Uint8Array.of(1),
+      changed() {},
+      hindered() {},
+      lost: [],
       open: () => ({
         request() {},
         replies() {

@@ -185,8 +185,12 @@ export class TunnelProber {
 function toTarget(end: TunnelEnd, answers: Answers): Target {
   const address = parseAddress(linkLocal(end.mac));
   return {
-    ...{ end, address: address === null ? new Uint8Array(16) : packAddress(address) },
-    ...{ answers, sent: new Map(), isAsked: false, roundTrip: null },
+    end,
+    address: address === null ? new Uint8Array(16) : packAddress(address),
+    answers,
+    sent: new Map(),
+    isAsked: false,
+    roundTrip: null,
   };
 }
 

@@ -59,7 +59,8 @@ describe('withoutLost', () => {
   it('has one gateway less of a Spread', () => {
     const spread: Action = { kind: 'slots', slots: [1, 2, 4] };
     assert.deepEqual(left(['a'], spread), {
-      ...{ isSame: false, ended: [1] },
+      isSame: false,
+      ended: [1],
       actions: [{ kind: 'slots', slots: [2, 4] }],
     });
   });

@@ -22,17 +22,21 @@ const RESULT = {
   ],
 };
 const FILE = {
-  ...{
-    kind: 'cniCacheV1',
-    containerId: 'c1',
-    config: 'e30=',
-    ifName: 'eth0',
-    networkName: 'k8s-pod-network',
-  },
-  ...{ netns: '/var/run/netns/x', cniArgs: ARGS, capabilityArgs: {}, result: RESULT },
+  kind: 'cniCacheV1',
+  containerId: 'c1',
+  config: 'e30=',
+  ifName: 'eth0',
+  networkName: 'k8s-pod-network',
+  netns: '/var/run/netns/x',
+  cniArgs: ARGS,
+  capabilityArgs: {},
+  result: RESULT,
 };
 const POD = {
-  ...{ pod: 'shop/pay-1/u1', network: 'k8s-pod-network', container: 'c1', interface: 'eth0' },
+  pod: 'shop/pay-1/u1',
+  network: 'k8s-pod-network',
+  container: 'c1',
+  interface: 'eth0',
   addresses: ['10.244.1.7', 'fd00::7'],
 };
 

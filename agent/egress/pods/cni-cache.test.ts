@@ -9,7 +9,10 @@ import { CniCache } from './cni-cache.ts';
 
 const result = (name: string, address: string) =>
   JSON.stringify({
-    ...{ kind: 'cniCacheV1', containerId: name, ifName: 'eth0', networkName: 'net' },
+    kind: 'cniCacheV1',
+    containerId: name,
+    ifName: 'eth0',
+    networkName: 'net',
     cniArgs: [
       ['K8S_POD_NAMESPACE', 'ns'],
       ['K8S_POD_NAME', name],
@@ -40,7 +43,9 @@ describe("following CNI's results", () => {
     const say = (message: string) => logged.push(message);
     const log = { info: say, warn: say } as unknown as Log;
     cache = new CniCache({
-      ...{ path, log, clock },
+      path,
+      log,
+      clock,
       changed(name, attachment) {
         if (attachment === null) there.delete(name);
         else there.set(name, attachment.addresses);

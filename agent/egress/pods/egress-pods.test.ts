@@ -25,8 +25,12 @@ async function gateway() {
   const answered: Claim[] = [];
   let receive: ReceiveClaims = () => {};
   const pods = new EgressPods({
-    ...{ clock, results: '/nonexistent', log: { info() {}, warn() {} } as unknown as Log },
-    ...{ forget: async () => {}, forgetTaken: async () => {}, unreachable: () => [] },
+    clock,
+    results: '/nonexistent',
+    log: { info() {}, warn() {} } as unknown as Log,
+    forget: async () => {},
+    forgetTaken: async () => {},
+    unreachable: () => [],
     next: ({ resolved }) => void submitted.push(resolved),
     async openClaims(_, received) {
       receive = received;
@@ -45,8 +49,12 @@ async function source() {
   const forgotten: string[] = [];
   const submitted: NodeState[] = [];
   const pods = new EgressPods({
-    ...{ clock: fakeClock(), results: '/nonexistent', log: { info() {}, warn() {} } as unknown as Log },
-    ...{ forgetTaken: async () => {}, unreachable: () => [], openClaims: async () => null },
+    clock: fakeClock(),
+    results: '/nonexistent',
+    log: { info() {}, warn() {} } as unknown as Log,
+    forgetTaken: async () => {},
+    unreachable: () => [],
+    openClaims: async () => null,
     forget: async (addresses) => void forgotten.push(...addresses),
     next: ({ resolved }) => void submitted.push(resolved),
   });
@@ -54,7 +62,11 @@ async function source() {
   const named = new Map(['p', 'q'].map((pod) => [pod, null]));
   pods.submit(envelopeOf({ ...emptyNodeState('n'), egress: fakeNodeEgress({ pods: named }) }));
   const attachment = (pod: string) => ({
-    ...{ pod, network: 'n', container: pod, interface: 'eth0', addresses: ['10.0.0.1'] },
+    pod,
+    network: 'n',
+    container: pod,
+    interface: 'eth0',
+    addresses: ['10.0.0.1'],
   });
   const signal = new AbortController().signal;
   const add = (pod: string) => pods.add(attachment(pod), signal);

@@ -83,7 +83,9 @@ export class EgressPods {
     this.#options = options;
     const { results: path, log, clock } = options;
     this.#cache = new CniCache({
-      ...{ path, log, clock },
+      path,
+      log,
+      clock,
       changed: (name, attachment, at) => this.#fileChanged(name, attachment, at),
     });
   }

@@ -21,7 +21,8 @@ function egress(
 ): NodeEgress {
   const both = [steered('c1', 1), steered('c2', 2)];
   return fakeNodeEgress({
-    ...{ pods: new Map(Object.entries(pods)), sources: new Map(Object.entries(sources)) },
+    pods: new Map(Object.entries(pods)),
+    sources: new Map(Object.entries(sources)),
     classes: new Map(both.map(([one]) => [one.id, one])),
     outcomes: new Map(both.map(([, one]) => [one.id, one])),
     slots: new Map([1, 2].map((number) => [number, { number, node: `g${number}`, take: 0 }])),

@@ -21,7 +21,9 @@ export async function startPods({ stateDir, config, ...parts }: StartOptions): P
   const ended = forgettingSources({ ...parts, which: 'all' });
   const taken = forgettingSources({ ...parts, which: 'taken' });
   const pods = new EgressPods({
-    ...{ ...parts, results: config.cniResults, openClaims: ClaimSocket.open },
+    ...parts,
+    results: config.cniResults,
+    openClaims: ClaimSocket.open,
     forget: (addresses) => ended.add(new Set(addresses)),
     forgetTaken: (addresses) => taken.add(new Set(addresses)),
   });

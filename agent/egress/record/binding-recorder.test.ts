@@ -23,12 +23,21 @@ function bytes(text: string): Uint8Array {
 
 function event(src: string, changes: Partial<ConntrackEvent> = {}): ConntrackEvent {
   const tuple = (from: string, to: string, sourcePort: number, destinationPort: number) => ({
-    ...{ source: bytes(from), destination: bytes(to), sourcePort, destinationPort },
-    ...{ icmpType: null, icmpCode: null },
+    source: bytes(from),
+    destination: bytes(to),
+    sourcePort,
+    destinationPort,
+    icmpType: null,
+    icmpCode: null,
   });
   const entry: ConntrackEntry = {
     family: 4,
-    ...{ protocol: 6, status: 14, mark: takeMark(1), tcpState: 3, labels: new Uint8Array(0), identity: [] },
+    protocol: 6,
+    status: 14,
+    mark: takeMark(1),
+    tcpState: 3,
+    labels: new Uint8Array(0),
+    identity: [],
     original: tuple(src, SERVER, 40_000, 443),
     reply: tuple(SERVER, EIP, 443, 50_000),
   };
@@ -36,8 +45,17 @@ function event(src: string, changes: Partial<ConntrackEvent> = {}): ConntrackEve
 }
 
 const FAILURE = {
-  ...{ code: 'EBADF', message: 'bad', errno: null, line: null, column: null, command: null },
-  ...{ refersTo: null, operation: null, set: null, expression: null, element: null },
+  code: 'EBADF',
+  message: 'bad',
+  errno: null,
+  line: null,
+  column: null,
+  command: null,
+  refersTo: null,
+  operation: null,
+  set: null,
+  expression: null,
+  element: null,
 } as const;
 const policy = { kind: 'EgressPolicy', apiGroup: 'nodewall.io', namespace: 'shop', name: 'bank' } as const;
 const gateway: NodeEgress = fakeNodeEgress({
@@ -78,7 +96,10 @@ function bed() {
     troubled: (trouble) => counts.push(trouble),
   });
   return {
-    ...{ clock, recorder, lines, counts },
+    clock,
+    recorder,
+    lines,
+    counts,
     tell: (batch: Partial<ConntrackBatch>) => tell(batch),
     lose: (count: number) => {
       lost = count;

@@ -27,7 +27,8 @@ describe('readPressure', () => {
         '0000000c  00000000 00000000 00000000 00000010 00000000 00000002\n',
     );
     assert.deepEqual(await readPressure(proc), {
-      ...{ entries: 12, max: 262_144 },
+      entries: 12,
+      max: 262_144,
       failures: { insert_failed: 26, drop: 1, early_drop: 2 },
     });
   });

@@ -6,7 +6,9 @@ const END: TunnelEnd = { node: 'n', address: '192.0.2.1', mac: '0e:00:00:00:00:0
 const former = (...destinations: readonly string[]) =>
   new Map(destinations.map((one) => [one, END] as const));
 const route = (destination: string): AnswerRoute => ({
-  ...{ family: destination.includes(':') ? 6 : 4, destination, node: 'm' },
+  family: destination.includes(':') ? 6 : 4,
+  destination,
+  node: 'm',
 });
 
 describe('former ways back to pods', () => {

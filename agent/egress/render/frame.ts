@@ -20,10 +20,18 @@ import {
 } from './tunnel-rules.ts';
 
 export const MARK_CT = (mask: number, value: number, negated = false): Match => ({
-  ...{ match: 'mark', of: 'ct', mask, value, negated },
+  match: 'mark',
+  of: 'ct',
+  mask,
+  value,
+  negated,
 });
 export const MARK_META = (mask: number, value: number, negated = false): Match => ({
-  ...{ match: 'mark', of: 'meta', mask, value, negated },
+  match: 'mark',
+  of: 'meta',
+  mask,
+  value,
+  negated,
 });
 const ORIGINAL: Match = { match: 'ctDirection', direction: 'original' };
 const REPLY: Match = { match: 'ctDirection', direction: 'reply' };
@@ -63,11 +71,17 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
   const pods = config.interfaceGroups.pods;
   const tunnelGroup = config.interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
   const tunnel = (field: 'iifgroup' | 'oifgroup', negated = false): Match => ({
-    ...{ match: 'interfaceGroup', field, groups: [tunnelGroup], negated },
+    match: 'interfaceGroup',
+    field,
+    groups: [tunnelGroup],
+    negated,
   });
   const fromPods: Match = { match: 'interfaceGroup', field: 'iifgroup', groups: [pods], negated: false };
   const notToPods: MatchOf<'interfaceGroup'> = {
-    ...{ match: 'interfaceGroup', field: 'oifgroup', groups: [pods], negated: true },
+    match: 'interfaceGroup',
+    field: 'oifgroup',
+    groups: [pods],
+    negated: true,
   };
   return [
     ...(hasTunnel ? tunnelChains(tunnel('iifgroup'), hasFloating ? toFloating() : [], encrypts) : []),
@@ -176,7 +190,8 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
       NAME.foreign,
       FAMILIES.map((family) => ({
         ...plainRule({ kind: 'drop' }, nodes(family, 'daddr')),
-        ...{ counter: true, comment: NODES_ONLY },
+        counter: true,
+        comment: NODES_ONLY,
       })),
     ),
     plainChain(NAME.enter, [
@@ -220,7 +235,9 @@ function dead(family: Family): Match[] {
 /** The kernel answers neighbour solicitations with the address as source. */
 function silence(): Chain {
   const rules = FAMILIES.map((family) => ({
-    ...{ ...plainRule({ kind: 'drop' }, ...dead(family)), counter: true, comment: NOT_ALIVE },
+    ...plainRule({ kind: 'drop' }, ...dead(family)),
+    counter: true,
+    comment: NOT_ALIVE,
   }));
   return base('egress-silence', { hook: 'output', priority: 110 }, rules);
 }
@@ -232,7 +249,8 @@ const ENCRYPTED = 'the tunnel is encrypted';
 const NOT_ALIVE = 'the address is not alive on this node';
 /** Neighbour solicitations and advertisements. */
 const NEIGHBOURS: Match = {
-  ...{ match: 'icmp', protocol: 'icmpv6' },
+  match: 'icmp',
+  protocol: 'icmpv6',
   types: [135, 136].map((type) => ({ type, code: null })),
 };
 
@@ -364,7 +382,8 @@ function dropCounted(comment: string, ...matches: readonly Match[]): NftRule {
 function toFloating(): NftRule[] {
   return FAMILIES.map((family) => ({
     ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', NAME.floating(family))),
-    ...{ counter: true, comment: 'no connection has this address here' },
+    counter: true,
+    comment: 'no connection has this address here',
   }));
 }
 

@@ -23,10 +23,14 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
     ...[...slots.values()]
       .filter(({ take }) => take === 0)
       .map(({ number }) => ({
-        ...{ entry: slotChain(number), mark: slotMark(number), isEnded: ended?.has(number) === true },
+        entry: slotChain(number),
+        mark: slotMark(number),
+        isEnded: ended?.has(number) === true,
       })),
     ...[...takes.keys()].map((number) => ({
-      ...{ entry: takeChain(number), mark: takeMark(number), isEnded: false },
+      entry: takeChain(number),
+      mark: takeMark(number),
+      isEnded: false,
     })),
   ];
   // A slot of which this node itself is the gateway.
@@ -79,7 +83,8 @@ function endedRules(): NftRule[] {
   return [
     {
       ...plainRule({ kind: 'reject', with: 'tcp reset' }, ...isOpen),
-      ...{ counter: true, comment: LOST_GATEWAY },
+      counter: true,
+      comment: LOST_GATEWAY,
     },
     dropRule('not-ready', LOST_GATEWAY),
   ];

@@ -80,16 +80,14 @@ export function keyProblem(egress: NodeEgress | null, { ownKey }: Pick<EgressHos
 const NEW_KEY = `remove the file ${WIREGUARD_KEY_FILE} of this node's state directory, and restart its agent`;
 
 export const NO_NETSTATE: Netstate = {
-  ...{
-    links: [],
-    peers: [],
-    addresses: [],
-    neighbours: [],
-    nexthops: [],
-    routes: [],
-    rules: [],
-    sysctls: [],
-  },
+  links: [],
+  peers: [],
+  addresses: [],
+  neighbours: [],
+  nexthops: [],
+  routes: [],
+  rules: [],
+  sysctls: [],
 };
 
 /** Tables and next hops of ours: with a slot's number, or a node's hash. */
@@ -237,7 +235,9 @@ function toNexthop(id: number, { mac }: TunnelEnd): NetNexthop {
 
 function defaultRoutes(slot: number): NetRoute[] {
   return FAMILIES.map((family) => ({
-    ...{ family, table: TABLES + slot, nexthop: SLOT_NEXTHOPS + slot },
+    family,
+    table: TABLES + slot,
+    nexthop: SLOT_NEXTHOPS + slot,
     destination: family === 4 ? '0.0.0.0/0' : '::/0',
   }));
 }
@@ -288,13 +288,21 @@ const FEW_RULES = 2;
 function rules(family: 4 | 6, slots: readonly { readonly number: number }[], answers: boolean): NetRule[] {
   const bySlot = slots.map(
     ({ number }): NetRule => ({
-      ...{ family, priority: PRIORITY.slots, action: 'table', table: TABLES + number },
-      ...{ mark: slotMark(number), mask: MARK_MASK },
+      family,
+      priority: PRIORITY.slots,
+      action: 'table',
+      table: TABLES + number,
+      mark: slotMark(number),
+      mask: MARK_MASK,
     }),
   );
   const toPods: NetRule = {
-    ...{ family, priority: PRIORITY.slots, action: 'table', table: TABLE_OF_ANSWERS },
-    ...{ mark: GATEWAY, mask: GATEWAY },
+    family,
+    priority: PRIORITY.slots,
+    action: 'table',
+    table: TABLE_OF_ANSWERS,
+    mark: GATEWAY,
+    mask: GATEWAY,
   };
   const byMark = [...bySlot, ...(answers ? [toPods] : [])];
   if (byMark.length <= FEW_RULES) return byMark;

@@ -27,7 +27,9 @@ const BASE = { 4: value('10.0.0.0'), 6: value('fd00::') } as const;
 const OUTSIDE = { 4: value('203.0.113.0'), 6: value('2001:db8:f::') } as const;
 const text = (family: 4 | 6, at: bigint): string => formatAddress({ family, value: at });
 const end = (node: string, last: number) => ({
-  ...{ node, address: `192.0.2.${last}`, mac: `0e:00:00:00:00:0${last}` },
+  node,
+  address: `192.0.2.${last}`,
+  mac: `0e:00:00:00:00:0${last}`,
 });
 const PEERS = ['a', 'b'].map((node, i) => end(node, i + 2));
 
@@ -181,9 +183,17 @@ function walker(egress: NodeEgress, tables = toNetstate(egress, { group: 10, und
 function packet(of: 4 | 6, source: number, destination: number, from: Packet['interface'] = PODS): Packet {
   return {
     direction: 'ingress',
-    ...{ family: of, src: BASE[of] + BigInt(source), dst: OUTSIDE[of] + BigInt(destination) },
-    ...{ protocol: 6, srcPort: 1000, dstPort: 80, isSyn: true, interface: from, established: false },
-    ...{ original: null, isForwarded: true },
+    family: of,
+    src: BASE[of] + BigInt(source),
+    dst: OUTSIDE[of] + BigInt(destination),
+    protocol: 6,
+    srcPort: 1000,
+    dstPort: 80,
+    isSyn: true,
+    interface: from,
+    established: false,
+    original: null,
+    isForwarded: true,
   };
 }
 
@@ -333,7 +343,9 @@ describe('rendered egress', () => {
       ],
     ]);
     const egress = fakeNodeEgress({
-      ...{ tunnel: end(SELF, 9), peers: new Map(PEERS.map((peer) => [peer.node, peer])), arrivals },
+      tunnel: end(SELF, 9),
+      peers: new Map(PEERS.map((peer) => [peer.node, peer])),
+      arrivals,
       takes: new Map([[1, { kind: 'node', interface: null }]]),
     });
     const ruleset = render({ ...emptyNodeState(SELF), egress }, DEFAULT_CONFIG);
@@ -384,13 +396,12 @@ describe('rendered egress', () => {
       }
       const [peer] = PEERS;
       const inner = {
-        ...{
-          family: 6 as const,
-          src: value('fe80::9'),
-          dst: value(linkLocal(peer?.mac ?? '')),
-          hasSocket: true,
-        },
-        ...{ interface: TUNNEL, dstPort: 7791 },
+        family: 6 as const,
+        src: value('fe80::9'),
+        dst: value(linkLocal(peer?.mac ?? '')),
+        hasSocket: true,
+        interface: TUNNEL,
+        dstPort: 7791,
       } as const;
       // From the agent's own port.
       const isUsed = egress === used;

@@ -217,8 +217,12 @@ function chooseRules({ hasClasses }: SourceParts): NftRule[] {
 function tunnelEnds(peers: NodeEgress['peers']): NamedSet {
   const ends = [...peers.values()].map(({ mac }) => linkLocal(mac));
   return {
-    ...{ name: NAME.ends, family: 6, key: 'address', interval: false },
-    ...{ comment: 'the other ends of the tunnel', members: toMemberSet([], ends).v6 },
+    name: NAME.ends,
+    family: 6,
+    key: 'address',
+    interval: false,
+    comment: 'the other ends of the tunnel',
+    members: toMemberSet([], ends).v6,
   };
 }
 
@@ -262,7 +266,11 @@ function setsOf(
   interval: boolean,
 ): NamedSet[] {
   return FAMILIES.map((family) => ({
-    ...{ name: name(family), family, key: 'address', interval, comment },
+    name: name(family),
+    family,
+    key: 'address',
+    interval,
+    comment,
     members: family === 4 ? v4 : v6,
   }));
 }

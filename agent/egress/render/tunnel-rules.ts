@@ -41,12 +41,18 @@ export const NAME = {
 } as const;
 
 export const TUNNEL_PORT: Match = {
-  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, TUNNEL.port]] },
+  match: 'port',
+  protocol: 'udp',
+  field: 'dport',
+  ranges: [[TUNNEL.port, TUNNEL.port]],
 };
 
 /** Packets that carry the encrypted tunnel. */
 export const WIREGUARD_PORT: Match = {
-  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[WIREGUARD.port, WIREGUARD.port]] },
+  match: 'port',
+  protocol: 'udp',
+  field: 'dport',
+  ranges: [[WIREGUARD.port, WIREGUARD.port]],
 };
 
 const WIREGUARD_NETWORK = parseCidr(`${WIREGUARD.network}::/64`)?.cidr;
@@ -64,11 +70,17 @@ export function byWireGuard(field: 'iifgroup' | 'oifgroup', negated = false): Ma
 
 /** The tunnel's own ports: for outer packets, and for claims in them. */
 export const OWN_PORTS: Match = {
-  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[TUNNEL.port, CLAIM_PORT]] },
+  match: 'port',
+  protocol: 'udp',
+  field: 'dport',
+  ranges: [[TUNNEL.port, CLAIM_PORT]],
 };
 
 export const CLAIMS: MatchOf<'port'> = {
-  ...{ match: 'port', protocol: 'udp', field: 'dport', ranges: [[CLAIM_PORT, CLAIM_PORT]] },
+  match: 'port',
+  protocol: 'udp',
+  field: 'dport',
+  ranges: [[CLAIM_PORT, CLAIM_PORT]],
 };
 
 export function nodes(family: Family, field: 'saddr' | 'daddr'): Match {
@@ -85,7 +97,8 @@ export function echoes(direction: Direction): Match[] {
   return [
     inSet(6, field, NAME.ends),
     {
-      ...{ match: 'icmp', protocol: 'icmpv6' },
+      match: 'icmp',
+      protocol: 'icmpv6',
       types: [ECHO.request, ECHO.reply].map((type) => ({ type, code: null })),
     },
   ];
@@ -111,7 +124,10 @@ export function tunnelMatches(
   const [field, link] = direction === 'ingress' ? IN : OUT;
   const isEncrypted = encryption === 'WireGuard';
   const tunnel: Match = {
-    ...{ match: 'interfaceGroup', field: link, groups: [group ?? DEFAULT_EGRESS_GROUP], negated: false },
+    match: 'interfaceGroup',
+    field: link,
+    groups: [group ?? DEFAULT_EGRESS_GROUP],
+    negated: false,
   };
   return [
     ...FAMILIES.map((family) => [isEncrypted ? WIREGUARD_PORT : TUNNEL_PORT, nodes(family, field)]),

@@ -13,7 +13,9 @@ import { keyProblem, NO_NETSTATE, toNetstate, tunnelRefusal } from './netstate.t
 
 const HOST = { group: 10, underlayMtu: 1500, encrypts: true };
 const end = (number: number, key?: string): TunnelEnd => ({
-  ...{ node: `node-${number}`, address: `192.0.2.${number}`, mac: `0e:00:00:00:00:0${number}` },
+  node: `node-${number}`,
+  address: `192.0.2.${number}`,
+  mac: `0e:00:00:00:00:0${number}`,
   ...present({ key }),
 });
 
@@ -107,8 +109,10 @@ describe('an encrypted tunnel', () => {
     ] as const) {
       const egress = egressOf(tunnel, { ...tunnel, node: 'node-2', mac: '0e:00:00:00:00:02' });
       const host = (underlayMtu: number) => ({
-        ...{ ...HOST, encrypts: tunnel.key !== undefined },
-        ...{ underlay: 'eth0', underlayMtu },
+        ...HOST,
+        encrypts: tunnel.key !== undefined,
+        underlay: 'eth0',
+        underlayMtu,
       });
       assert.equal(tunnelRefusal(egress, host(least)), null);
       assert.ok(toNetstate(egress, host(least)).links.every(({ mtu }) => mtu >= 1280));

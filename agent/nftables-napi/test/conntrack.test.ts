@@ -187,8 +187,13 @@ inNamespace(import.meta.filename, () => {
     it('adds connections in their direction, and makes those that it tracks answered ones', async () => {
       const ends = { source: Uint8Array.of(10, 0, 0, 1), destination: Uint8Array.of(10, 0, 0, 2) };
       const tcp: NewConnection = {
-        ...{ protocol: 6, ...ends, sourcePort: 1000, destinationPort: 22 },
-        ...{ tcpState: TCP_CONNTRACK.established, isAnswered: true, timeout: 600 },
+        protocol: 6,
+        ...ends,
+        sourcePort: 1000,
+        destinationPort: 22,
+        tcpState: TCP_CONNTRACK.established,
+        isAnswered: true,
+        timeout: 600,
       };
       const asked: NewConnection = {
         ...tcp,

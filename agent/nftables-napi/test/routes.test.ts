@@ -109,8 +109,11 @@ inNamespace(import.meta.filename, () => {
     it('makes addresses that are no source and have no route', async () => {
       const link = await makeTunnel();
       const v4 = {
-        ...{ link, address: Uint8Array.of(192, 0, 2, 7), prefixLength: 32 },
-        ...{ protocol: PROTOCOL, metric: 0x6e770078 },
+        link,
+        address: Uint8Array.of(192, 0, 2, 7),
+        prefixLength: 32,
+        protocol: PROTOCOL,
+        metric: 0x6e770078,
       };
       const v6 = { ...v4, address: Uint8Array.of(0x20, 1, 0xd, 0xb8, ...new Array<number>(11).fill(0), 7) };
       const flags = { noPrefixRoute: true, deprecated: true };

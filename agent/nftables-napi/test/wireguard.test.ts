@@ -69,10 +69,15 @@ describe('WireGuard over generic netlink', () => {
   it('reads a device whose peer goes on in the next message, without the private key', () => {
     const device = toDevice(netlinkMessages(bytes(REPLY)));
     assert.deepEqual(device, {
-      ...{ publicKey: key(9), port, mark: 0x123 },
+      publicKey: key(9),
+      port,
+      mark: 0x123,
       peers: [
         {
-          ...{ publicKey: key(1), endpoint: V4, port, handshake: 1_700_000_000 },
+          publicKey: key(1),
+          endpoint: V4,
+          port,
+          handshake: 1_700_000_000,
           allowed: [
             { address: V4, prefixLength: 32 },
             { address: V6, prefixLength: 128 },

@@ -30,7 +30,10 @@ export function readGatewayStatus(raw: unknown, found: Findings): EgressGatewayS
       return { name, ready, ...present({ reason }) };
     }),
     slots: slots.map(({ addresses, name, node, epoch, leaseSeconds }) => ({
-      ...{ name, node, epoch, addresses: addresses.map(canonicalAddress) },
+      name,
+      node,
+      epoch,
+      addresses: addresses.map(canonicalAddress),
       ...present({ leaseSeconds }),
     })),
     ...(holders === undefined ? {} : { addresses: holders.map(readHeld) }),

@@ -86,7 +86,8 @@ export function dashboardManifests(): object[] {
 
 function metadata(name: string, labels: Readonly<Record<string, string>> = {}): object {
   return {
-    ...{ name, namespace: 'nodewall-system' },
+    name,
+    namespace: 'nodewall-system',
     labels: { 'app.kubernetes.io/part-of': 'nodewall', ...labels },
   };
 }

@@ -24,15 +24,18 @@ function policy(name: string, written: Written = {}): object {
   const { namespace = 'shop', kind = 'EgressPolicy', created, to = 0, except = 0 } = written;
   const isCluster = kind === 'ClusterEgressPolicy';
   return {
-    ...{ apiVersion: 'nodewall.io/v1alpha1', kind },
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind,
     metadata: {
       name,
       ...(isCluster ? {} : { namespace }),
       ...(created === undefined ? {} : { creationTimestamp: `2026-11-28T09:00:0${created}Z` }),
     },
     spec: {
-      ...{ appliedTo: [{ podSelector: {} }], action: 'Drop' },
-      ...{ to: networks(to), except: networks(except) },
+      appliedTo: [{ podSelector: {} }],
+      action: 'Drop',
+      to: networks(to),
+      except: networks(except),
     },
   };
 }
@@ -47,7 +50,10 @@ function settled(
     return parseManifest(`${i}.json`, { bytes }, NO_CACHE, { egress: true }).content;
   });
   return next({
-    ...{ contents, lastValidVersions, unreadable: [], lastValid: () => undefined },
+    contents,
+    lastValidVersions,
+    unreadable: [],
+    lastValid: () => undefined,
     namespaceLimits: LIMITS,
   });
 }

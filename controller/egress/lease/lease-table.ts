@@ -193,7 +193,9 @@ export class LeaseTable {
       }
     }
     this.#heard.set(node, {
-      ...{ boot, sent, at: now },
+      boot,
+      sent,
+      at: now,
       earlierBoot: isNewBoot ? last.boot : (last?.earlierBoot ?? null),
       ready: new Map(
         request.ready.map(({ gateway, ready, reason }) => [

@@ -38,7 +38,10 @@ describe('Registration', () => {
       request: () => Promise.reject(new Error('401')),
       after: clock.after,
       facts: () => ({
-        ...{ isServing: true, isLast: true, isStopping: true, isNamespaceTerminating: false },
+        isServing: true,
+        isLast: true,
+        isStopping: true,
+        isNamespaceTerminating: false,
         caBundle: null,
       }),
       done: () => assert.fail(),

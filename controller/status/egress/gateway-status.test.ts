@@ -173,8 +173,11 @@ describe('a released floating address', () => {
     ]);
     assert.deepEqual(held.status.slots, first.slots);
     const { said } = decidePolicy({
-      ...{ policy: waiting[0] ?? assert.fail(), allocation: held.allocation },
-      ...{ problems: [], pods: 0, nodes: new Map() },
+      policy: waiting[0] ?? assert.fail(),
+      allocation: held.allocation,
+      problems: [],
+      pods: 0,
+      nodes: new Map(),
     });
     assert.deepEqual(
       [said[1]?.reason, said[1]?.message],
@@ -262,7 +265,10 @@ describe('the status of an egress policy', () => {
   it('is not realized where a gateway drops its connections', () => {
     const { allocation } = decideGateway(allocate(gateway({}), nodes, [policy]), facts(all));
     const { said } = decidePolicy({
-      ...{ policy, allocation, problems: [], pods: 1 },
+      policy,
+      allocation,
+      problems: [],
+      pods: 1,
       nodes: new Map([['n1', null]]),
       ownerLack: () => 'NetworkIncomplete: no device',
     });

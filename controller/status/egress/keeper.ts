@@ -267,7 +267,10 @@ export class EgressStatusKeeper {
     const wasRealized = this.#wasRealized(key, policy.generation, names.length);
     const nodes = new Map(names.map((node) => [node, this.#unrealized(node, key, wasRealized)] as const));
     const { status, said } = decidePolicy({
-      ...{ policy, allocation, nodes, ...wrong },
+      policy,
+      allocation,
+      nodes,
+      ...wrong,
       pods: found?.pods ?? 0,
       ownerLack: (owner) => {
         const heard = this.#heard.last(owner);

@@ -176,7 +176,11 @@ function writtenSlots(allocation: Allocation): WrittenSlot[] {
   const lease = leaseOf(allocation);
   const used = new Set(slots.flatMap(({ addresses }) => addresses));
   return (gateway.status?.slots ?? []).map(({ name, node, epoch, addresses, leaseSeconds = 0 }) => ({
-    ...{ gateway: leaseName(gateway), slot: name, node, epoch, lease },
+    gateway: leaseName(gateway),
+    slot: name,
+    node,
+    epoch,
+    lease,
     addresses: addresses.filter((address) => used.has(address)),
     longest: Math.max(lease, leaseSeconds * 1000),
   }));

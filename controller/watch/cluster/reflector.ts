@@ -195,7 +195,10 @@ class ResourceReflector<T> implements Reflector {
   async #watch(position: number): Promise<void> {
     const { resource, get, times, random } = this.#options;
     const watch: WatchRequest = new WatchRequest({
-      ...{ resource, get, times, random },
+      resource,
+      get,
+      times,
+      random,
       signal: this.#stopped.signal,
       opened: () => {
         this.#counts.watches++;

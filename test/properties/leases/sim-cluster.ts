@@ -201,7 +201,11 @@ export class SimCluster {
     const compiled = this.#compile(objects);
     const views = this.#views(compiled);
     const versions = [...this.#gateways, ...this.#policies].map((object) => ({
-      ...{ kind: object.kind, name: object.name, uid: object.uid, generation: object.generation, since: 0 },
+      kind: object.kind,
+      name: object.name,
+      uid: object.uid,
+      generation: object.generation,
+      since: 0,
       path: `${object.kind}/${object.name}`,
       status: object.status as EgressStatus | null,
     }));

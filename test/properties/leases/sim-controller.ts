@@ -56,7 +56,9 @@ export class SimController {
     this.#keeper = new EgressStatusKeeper({
       writer: this.#writer(),
       gatewayWriter: this.#writer(),
-      ...{ clock, granter: this.#granter, heartbeatClock: clock },
+      clock,
+      granter: this.#granter,
+      heartbeatClock: clock,
       moved,
     });
   }
@@ -133,7 +135,16 @@ export class SimController {
 
 function reportOf(node: string): NodeReport {
   return {
-    ...{ node, revision: null, enforced: null, enabled: true, failing: [], policies: 0, hostAddresses: [] },
-    ...{ version: '0.1.0', features: ['egress'], dataplane: 'nftables', time: '2026-01-01T00:00:00Z' },
+    node,
+    revision: null,
+    enforced: null,
+    enabled: true,
+    failing: [],
+    policies: 0,
+    hostAddresses: [],
+    version: '0.1.0',
+    features: ['egress'],
+    dataplane: 'nftables',
+    time: '2026-01-01T00:00:00Z',
   };
 }
