@@ -330,7 +330,7 @@ function recentlyCounted(lastCounted: LastCounted | null, at: number): Iterable<
   return lastCounted === null || at > lastCounted.until ? [] : lastCounted.probes;
 }
 
-/** Of the same policies, or sets, in the same versions. */
+/** The same policies, or sets, in the same versions. */
 export function sameChanges(a: Pick<Trial, 'changes' | 'sets'>, b: Pick<Trial, 'changes' | 'sets'>): boolean {
   const text = ({ changes, sets }: typeof a): string =>
     JSON.stringify([changes.map(({ key, digest }) => [key, digest]), sets]);

@@ -154,7 +154,7 @@ export class Guard {
     this.#pass(false);
   }
 
-  /** What of an envelope that was passed on is in force. */
+  /** The part of an envelope that was passed on and is in force. */
   enforced(result: Pick<Enforced, 'envelope' | 'plain' | 'resolved' | 'failedFamily'>): void {
     if (this.#isClosed) return;
     const { plain: state, resolved, envelope } = result;

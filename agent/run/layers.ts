@@ -13,7 +13,7 @@ export interface Layer {
   submit(envelope: Envelope): void;
   /** The state with this layer's part as it is now; absent: it adds none. */
   over?(state: NodeState): NodeState;
-  /** What is in force of an envelope that was passed on. */
+  /** The part of an envelope that was passed on and is in force. */
   enforced?(result: Enforced): void;
   /** A third party changed the rules, or packets were accepted past the deadline of a trial. */
   lost?(): void;

@@ -52,7 +52,7 @@ export interface RealNode extends Host, NodeAddresses {
   powerOn(): Promise<void>;
   /** Those that do not run, again until kubelet is well. */
   startDaemons(): Promise<void>;
-  /** What the interface of a pod that is made from now on is made by. */
+  /** Sets what makes the interfaces of pods from now on. */
   setPodNetwork(network: PodNetwork): Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export interface RealCluster {
    * here.
    */
   kubectl(args: readonly string[], options?: { stdin?: string }): Promise<Finished>;
-  /** What kubectl says; rejects where it fails. */
+  /** The output of kubectl; rejects where it fails. */
   kubectlOutput(args: readonly string[], options?: { stdin?: string }): Promise<string>;
   /** kubectl get -o json, parsed. */
   get<T>(...args: readonly string[]): Promise<T>;

@@ -182,7 +182,7 @@ export const CNI_PLUGINS = '/opt/cni/bin';
 /** How pods reach nodes: with their own address, or with their node's. */
 export type PodTraffic = 'routed' | 'masqueraded';
 
-/** What a pod's interface is made by. */
+/** The CNI plugins that make a pod's interface. */
 export interface PodNetwork {
   readonly traffic: PodTraffic;
   /** CNI plugins after the bridge. */

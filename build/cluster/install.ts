@@ -28,7 +28,7 @@ export async function untilReady(cluster: RealCluster): Promise<void> {
   }
 }
 
-/** What a person would look at first where something does not come about. */
+/** The state that a person would read first where something does not come about. */
 export async function describeCluster(cluster: RealCluster): Promise<string> {
   const commands = [
     ['get', 'pods', '--all-namespaces', '--output=wide'],

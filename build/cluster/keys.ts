@@ -14,7 +14,7 @@ export interface KeysOptions {
   readonly serviceAddress: string;
 }
 
-/** Who speaks to the API server by token, besides service accounts. */
+/** The users that speak to the API server by token, besides service accounts. */
 const USERS: Readonly<Record<string, { user: string; group?: string }>> = {
   admin: { user: 'admin', group: 'system:masters' },
   'controller-manager': { user: 'system:kube-controller-manager' },
@@ -25,7 +25,7 @@ const USERS: Readonly<Record<string, { user: string; group?: string }>> = {
 /** Files of a cluster's keys; paths. */
 export interface Keys {
   path(name: string): string;
-  /** Of one of USERS, or `kubelet-NODE`. */
+  /** One of USERS, or `kubelet-NODE`. */
   kubeconfig(name: string): string;
 }
 

@@ -12,7 +12,7 @@ export interface NodeAddresses {
   readonly name: string;
   readonly v4: string;
   readonly v6: string;
-  /** Of its pods. */
+  /** The network of its pods. */
   readonly podCidrs: readonly [v4: string, v6: string];
 }
 

@@ -56,7 +56,7 @@ const INIT = join(import.meta.dirname, 'node-init.sh');
 /** So long the kernel may take to end the processes of a node (milliseconds). */
 const ENDED = 30_000;
 
-/** Of a machine without power, whose network namespace is still there. */
+/** A machine without power, whose network namespace is still there. */
 const SILENT = `
 table inet off {
   chain input { type filter hook input priority -400; policy drop; }
@@ -117,7 +117,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     await rm(initFile, { force: true });
     await removeCgroups(`${group}/${name}`);
     await namespace.run(['nft', '-f', '-'], { stdin: `flush ruleset\n${SILENT}` });
-    // What a machine does not have when it is switched on.
+    // A machine that is switched off does not have these.
     for (const device of ['cni0', 'nodewall-egress'])
       await namespace.run(['ip', 'link', 'del', device], { anyStatus: true });
     await namespace.run(['ip', 'nexthop', 'flush']);
@@ -179,7 +179,7 @@ async function onlyChild(pid: number): Promise<number> {
   return child;
 }
 
-/** Of a node or of the whole cluster, once its processes have ended. */
+/** Removes the rest of a node or of the whole cluster, once its processes have ended. */
 export async function removeCgroups(group: string): Promise<void> {
   const root = '/sys/fs/cgroup';
   const hierarchies = await readdir(root);

@@ -4,7 +4,7 @@ import { cached } from '../programs/cache.ts';
 import { unpackDebianPackage } from '../programs/debian.ts';
 import { buildGoProgram } from '../programs/go-program.ts';
 
-/** What the cluster's machines run that is no part of this repository. */
+/** The programs of the cluster's machines that are no part of this repository. */
 export interface Programs {
   /**
    * Path; its first argument names the program to be: etcd, kube-apiserver, kubelet, …

@@ -66,7 +66,7 @@ export function now(): number {
 
 async function once(request: CallRequest): Promise<Outcome> {
   const attempt = request.protocol === 'tcp' ? tcp(request) : udp(request);
-  // What came while this process was not scheduled came in time: it is read before an immediate.
+  // Data that came while this process was not scheduled is in time: an immediate comes later.
   const timer = setTimeout(() => setImmediate(() => attempt.cancel()), request.patience);
   const outcome = await attempt.outcome;
   clearTimeout(timer);

@@ -1,5 +1,6 @@
 /**
- * Who calls whom, and what the policy's two sentences say about it: written by hand, not computed.
+ * The connections, and what the policy's two sentences say about them: written by hand, not
+ * computed.
  */
 import type { AddressPlan } from '../../test/netns/address-plan.ts';
 

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 export interface CallerEvent {
   /** seen: of a new connection. opened, reset: of the one that stays open. */
   readonly event: 'seen' | 'opened' | 'reset';
-  /** What the server sees; null: it did not answer in time. */
+  /** The source that the server sees; null: it did not answer in time. */
   readonly address: string | null;
   readonly port: number;
   /** CLOCK_MONOTONIC in milliseconds. */
@@ -59,11 +59,11 @@ function ask(done: (address: string | null, port: number) => void): void {
       done(...answerOf(answer ?? ''));
     },
   );
-  // What came while this process was not scheduled came in time: it is read before an immediate.
+  // Data that came while this process was not scheduled is in time: an immediate comes later.
   const late = setTimeout(() => setImmediate(() => socket.destroy()), PATIENCE);
 }
 
-/** Of one line, or several. */
+/** The text of one line, or several. */
 function answerOf(text: string): [address: string | null, port: number] {
   const [address = '', own = '0'] = text.split('\n')[0]?.split(' ') ?? [];
   return [address === '' ? null : address, Number(own)];

@@ -20,7 +20,7 @@ const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 export interface EgressStage {
   readonly lab: EgressLab;
   readonly agents: EgressAgents;
-  /** What the server sees of one new connection of the pod. */
+  /** The source that the server sees of one new connection of the pod. */
   seen(): Promise<CallerEvent>;
   /** The pod connects all the time from now on. */
   watch(): void;

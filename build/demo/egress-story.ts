@@ -10,7 +10,7 @@ export interface EgressTelling {
   readonly stage: EgressStage;
   readonly screen: Screen;
   readonly nodewall: string;
-  /** What turned out otherwise than expected. */
+  /** Results that are not as expected. */
   readonly surprises: string[];
 }
 

@@ -153,5 +153,5 @@ function conclude(surprises: readonly string[]): number {
 }
 
 // At the end: what the functions above use is there by now.
-// What was still being made when it was interrupted ends with this process.
+// Processes that were being made when it was interrupted end with this process.
 process.exit(await main(process.argv.slice(2)));

@@ -13,7 +13,7 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   cc: 'gcc',
 };
 
-/** What the demo of egress gateways needs besides; null where it is there. */
+/** The needs of the demo of egress gateways that are missing here; null: none is. */
 export async function missingTunnel(): Promise<string | null> {
   const namespace = await createNamespace('trial');
   try {
@@ -25,7 +25,7 @@ export async function missingTunnel(): Promise<string | null> {
   }
 }
 
-/** What keeps the demo from running here, and what to do about it; null where nothing does. */
+/** The reason why the demo cannot run here, and the way out; null: it can. */
 export async function missingRequirement(path: string): Promise<string | null> {
   if (process.platform !== 'linux') return 'needs Linux: run it there, or in a virtual machine';
   if (process.getuid?.() !== 0) return 'needs root, to make network namespaces: run sudo npm run demo';

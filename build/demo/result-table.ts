@@ -30,7 +30,7 @@ export async function printResults(
   return wrong;
 }
 
-/** What is known before the connection is made; the widest text stands for what happens. */
+/** The columns known before the connection is made; the widest text stands for the result. */
 function fixedCells(
   { connection, explanation }: Trial,
   expectedText: (connection: Connection) => string,

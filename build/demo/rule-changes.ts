@@ -1,11 +1,11 @@
-/** What a change of the policy did to the table, as lines to print. */
+/** The changes that a change of the policy made in the table, as lines to print. */
 import { changedLines, type LineChange } from './line-diff.ts';
 import { type Block, toBlocks } from './rule-table.ts';
 
 export interface RuleChanges {
   /** The chains that policy rules have for their own, line by line. */
   readonly ruleLines: readonly LineChange[];
-  /** What else was added, changed or removed, a phrase for each kind: `2 address sets`. */
+  /** Other objects that were added, changed or removed, by kind: `2 address sets`. */
   readonly others: readonly string[];
   /** Every changed line, each block under its name. */
   readonly allLines: readonly LineChange[];

@@ -1,4 +1,4 @@
-/** What the kernel holds: table `inet nodewall`, read with nft inside the node's namespace. */
+/** Reads table `inet nodewall` from the kernel, with nft inside the node's namespace. */
 import type { Namespace } from '../../test/netns/namespace.ts';
 
 /**

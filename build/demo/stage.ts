@@ -48,7 +48,7 @@ export interface Stage {
   call(connection: Connection, expected: Outcome): Promise<CallAnswer>;
   /** Tries every 2 ms until one ends so; 'silence' after 5 s. */
   callUntil(connection: Connection, outcome: Outcome): Promise<CallAnswer>;
-  /** What `nodewall explain` says of the policy directory as it is now. */
+  /** The answer of `nodewall explain` by the policy directory as it is now. */
   explain(connections: readonly Connection[]): Promise<Explanation[]>;
   policy(): Promise<string>;
   /** Saves as an editor does: written beside, renamed. Gives the time at which saving began. */

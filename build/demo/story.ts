@@ -15,7 +15,7 @@ export interface Telling {
   readonly screen: Screen;
   /** Print every changed line of the nft rules. */
   readonly full: boolean;
-  /** What turned out otherwise than expected. */
+  /** Results that are not as expected. */
   readonly surprises: string[];
 }
 

@@ -8,7 +8,7 @@ import type { Connection, Verdict } from './connections.ts';
 import { type Counters, countedSince, readCounters } from './rule-table.ts';
 import type { Stage } from './stage.ts';
 
-/** What a caller sees of each verdict. */
+/** The result that a caller sees, by verdict. */
 export const OUTCOMES: Readonly<Record<Verdict, Outcome>> = {
   Allow: 'answered',
   Drop: 'silence',
@@ -21,7 +21,7 @@ const FAILSAFE = 'failsafe';
 export interface Trial {
   readonly connection: Connection;
   readonly expected: Verdict;
-  /** What `nodewall explain` says. */
+  /** The answer of `nodewall explain`. */
   readonly explanation: Explanation;
 }
 
@@ -32,7 +32,7 @@ export interface Result extends Trial {
    * neither decides.
    */
   readonly packets: number | null;
-  /** What isn't as expected; empty where all is well. */
+  /** Results that are not as expected; empty: all are. */
   readonly surprises: readonly string[];
 }
 

@@ -15,13 +15,13 @@ const SLIM = [
   'path-exclude=/usr/share/locale/*',
   'path-exclude=/usr/share/man/*',
 ];
-/** What deploy/Dockerfile uses of node:24-bookworm, which has much more. */
+/** The part of node:24-bookworm that deploy/Dockerfile uses. */
 const COMPILER = ['g++', 'make', 'pkg-config'];
 
 /** Where the images are that deploy/Dockerfile is built from, and with what. */
 export interface BaseImages {
   readonly key: string;
-  /** Of buildah's. */
+  /** The version of buildah. */
   readonly tools: string;
   readonly storage: string;
   /**

@@ -15,7 +15,7 @@ const STAGES = /^(package|\.npmrc|bin\/.*\.c$|agent\/nftables-napi\/|agent\/ipse
 export const TARGETS = ['controller', 'agent'] as const;
 export type Target = (typeof TARGETS)[number];
 
-/** What images are made of. */
+/** The parts that images are made of. */
 export interface ImageSource {
   /** Folder with all that deploy/Dockerfile takes in. */
   readonly root: string;

@@ -22,7 +22,7 @@ Example:
 `;
 /** Where nothing else is said: nobody should rely on it. */
 const LOCAL = 'https://nodewall.io/builders/local';
-/** What the build reads first. */
+/** The inputs that the build reads first. */
 const INPUTS = ['deploy/Dockerfile', 'package.json', 'package-lock.json'];
 
 export interface DocumentOptions {

@@ -39,7 +39,7 @@ export interface ProvenanceFacts {
 
 const BUILD_TYPE = 'https://nodewall.io/build/dockerfile/v1';
 
-/** Who built an image, out of what. */
+/** The builder and the inputs of an image. */
 export function provenance(facts: ProvenanceFacts): Provenance {
   const { name, target, digest, layers, source, commit, files, builder } = facts;
   const ofFiles = Object.entries(files).map(([path, text]) => ({

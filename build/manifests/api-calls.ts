@@ -4,7 +4,7 @@ export interface ApiCall {
   readonly group: string;
   /** With the subresource: `clusternetworkpolicies/status`. */
   readonly resource: string;
-  /** Of the only object that is asked for; a list or watch has it as its field selector. */
+  /** The only object that is asked for; a list or watch has its name as field selector. */
   readonly name?: string;
   /** Absent: of every namespace, or of none. */
   readonly namespace?: string;

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { ROOT } from '../checkout.ts';
 import { bundle } from './bundle.ts';
 
-/** What a package or an image adds to the bundle, by its path. */
+/** The files that a package or an image adds to the bundle, by their paths. */
 const ADDED: readonly string[] = ['node_modules/node/bin/node', 'agent/nftables-napi/build/Release'];
 
 /**

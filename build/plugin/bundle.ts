@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { ROOT } from '../checkout.ts';
 
-/** What a bundle is made of. */
+/** The parts of a bundle. */
 export interface Bundle {
   /** CommonJS: what Node.js runs from within an executable on every platform. */
   readonly code: string;

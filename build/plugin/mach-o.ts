@@ -10,14 +10,14 @@ export interface MachO {
 
 export interface MachOCommand {
   readonly kind: number;
-  /** Of the command in the file (bytes). */
+  /** The place of the command in the file (bytes). */
   readonly at: number;
   readonly size: number;
 }
 
 export interface MachOSegment {
   readonly name: string;
-  /** Of the load command in the file (bytes). */
+  /** The place of the load command in the file (bytes). */
   readonly at: number;
   readonly address: bigint;
   readonly memorySize: bigint;

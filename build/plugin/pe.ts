@@ -2,7 +2,7 @@
 export interface Pe {
   readonly machine: number;
   readonly sections: readonly PeSection[];
-  /** Of the entry of the attribute certificates in the file (bytes). */
+  /** The place of the entry of the attribute certificates in the file (bytes). */
   readonly certificatesAt: number;
   /** Where they are in the file; 0, 0: there are none. */
   readonly certificates: { readonly offset: number; readonly size: number };

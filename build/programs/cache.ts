@@ -4,9 +4,7 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promi
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/**
- * What has not been asked for in so many days is removed when something new of its kind is made.
- */
+/** Days after which an unused file is removed when a new one of its kind is made. */
 const KEPT_DAYS = 30;
 
 /**

@@ -13,7 +13,7 @@ export interface CommandOptions {
   /** In place of this process's environment. */
   readonly env?: NodeJS.ProcessEnv;
   readonly stdin?: string;
-  /** What it says on standard error is passed on as it comes. */
+  /** Its standard error is passed on as it comes. */
   readonly shown?: boolean;
 }
 
@@ -37,10 +37,7 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   return { code, stdout, stderr };
 }
 
-/**
- * What the program says on standard output. Rejects with what it says on standard error where it
- * fails.
- */
+/** Resolves with the program's standard output. Rejects with its standard error if it fails. */
 export async function output(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await run(argv, options);
   if (code !== 0) throw new Error(`${argv.join(' ')}: status ${code}\n${stderr || stdout}`);

@@ -5,7 +5,7 @@ import { cached } from './cache.ts';
 import { output, outputIfThere } from './command.ts';
 import { debianDependency, unpackDebianPackage } from './debian.ts';
 
-/** What go.mod asks for. */
+/** The modules that go.mod asks for. */
 const NEEDED = [1, 25] as const;
 /** Fetched where the machine's Go is older. */
 const FETCHED = '1.25.8';

@@ -154,7 +154,7 @@ function parsePreview(value: unknown): string {
   return yaml;
 }
 
-/** What the objects in the body would change. */
+/** Answers what the objects in the body would change. */
 async function preview(
   documents: ConsoleDocuments,
   { identity, body }: Pick<Asked<string>, 'identity' | 'body'>,

@@ -44,7 +44,7 @@ interface RowParts<Options, Service, Body> {
   readonly methods: readonly ('GET' | 'HEAD' | 'POST' | 'PUT')[];
   /** `{node}` stands for the name of a Node, `{name}` for any text; both without a slash. */
   readonly path: string;
-  /** Of requests with `watch=true`; absent: of all others, or all if no row is. */
+  /** The row answers requests with `watch=true`; absent: all others, or all if no row has it. */
   readonly isWatch?: true;
   readonly caller: Caller;
   /** Refused while `refusesAgents` has a reason. */
@@ -55,7 +55,7 @@ interface RowParts<Options, Service, Body> {
   readonly limit: Work | null;
   /** Null: whoever is authenticated may. */
   readonly right: ((asked: Asked<unknown>) => Right) | null;
-  /** What answers it, and what a controller without it says. */
+  /** Returns the service that answers; `absent` is the message of a controller without it. */
   readonly service: (options: Options) => Service | undefined;
   readonly absent: string;
   /** `state`: something has been published; `node`: the Node in the path exists, too. */
@@ -182,7 +182,7 @@ interface Found<Options> {
   readonly name: string;
 }
 
-/** Of several patterns that match, the first counts. */
+/** If several patterns match, the first counts. */
 function find<Options>(rows: readonly Row<Options>[], { pathname, searchParams }: URL): Found<Options> {
   const segments = pathname.split('/');
   const isWatch = isTrue(searchParams.get('watch'));

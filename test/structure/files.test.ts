@@ -15,6 +15,9 @@ const LISTED = [
     (name) => `test/${name}`,
   ),
 ];
+/** Folders of the product, tests out. */
+const PRODUCT = ['agent', 'apis', 'bin', 'build', 'cli', 'console', 'controller', 'lib'];
+const RELATIVE = /(?:\/\*\*\s*(?:\*\s*)?|^\s*\/\/ )(?:What|Who|Of) /m;
 /** Only what starts the program. */
 const WITHOUT_README = ['bin'];
 const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
@@ -89,6 +92,16 @@ describe('files', () => {
       return lines > (path.endsWith('.test.ts') ? LONGEST_TEST : LONGEST) ? [`${path}: ${lines}`] : [];
     });
     assert.deepEqual(long, []);
+  });
+
+  it('open no comment with What, Who or Of', () => {
+    const product = files.filter(
+      (path) =>
+        CODE.test(path) && !path.endsWith('.test.ts') && PRODUCT.some((folder) => isWithin(folder, path)),
+    );
+    assert.ok(product.length > 500, `${product.length}`);
+    const found = product.filter((path) => RELATIVE.test(readFileSync(join(ROOT, path), 'utf8')));
+    assert.deepEqual(found, []);
   });
 
   it('spread no object literal into another: properties have a line each', () => {

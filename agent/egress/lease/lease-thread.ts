@@ -212,7 +212,7 @@ export class LeaseThread {
     }
   }
 
-  /** What is alive of an earlier process, for the thread's first state. */
+  /** Reads the addresses that are alive of an earlier process, for the thread's first state. */
   async #read(worker: Worker): Promise<void> {
     const { kernel, clock, log } = this.#parts;
     try {

@@ -144,7 +144,7 @@ export class EgressPods {
     return { ...state, egress: made };
   }
 
-  /** What of an envelope that was passed on is in force. */
+  /** The part of an envelope that was passed on and is in force. */
   enforced({ resolved: { egress } }: Pick<Enforced, 'resolved'>): void {
     this.#inForce = egress ?? null;
     void this.#clean();

@@ -8,7 +8,7 @@ import { type Patch, type PatchTarget, readKustomization, readText } from './kus
 import { TemplateDocument } from './template-document.ts';
 import { valuesSchema, valuesTable, valuesText } from './value-files.ts';
 
-/** What of the chart is kept. Helm refuses it: Chart.yaml is missing. */
+/** The files of the chart that are kept. Helm refuses them alone: Chart.yaml is missing. */
 export const CHART = new URL('../../../deploy/chart/', import.meta.url);
 const BASE = 'base';
 
@@ -36,7 +36,7 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
 export interface ChartFiles {
   /** Written below deploy/chart by `npm run generate`. */
   readonly kept: ReadonlyMap<string, string>;
-  /** What only `npm run chart` writes: they repeat deploy/kustomize and deploy/crds. */
+  /** The files that only `npm run chart` writes: they repeat deploy/kustomize and deploy/crds. */
   readonly packaged: ReadonlyMap<string, string>;
 }
 
@@ -125,7 +125,7 @@ function find(templates: Templates, { kind, group, name }: PatchTarget): Templat
   return found;
 }
 
-/** What in a workload is a value of the chart beyond kustomize's overlays. */
+/** The fields of a workload that are values of the chart beyond kustomize's overlays. */
 function addValues(found: readonly TemplateDocument[], name: 'controller' | 'agent'): void {
   const [workload] = found;
   assert.ok(workload !== undefined && found.length === 1);
@@ -155,7 +155,7 @@ function addValues(found: readonly TemplateDocument[], name: 'controller' | 'age
   );
 }
 
-/** What the Prometheus Operator and Grafana's sidecar of a cluster find objects by. */
+/** The labels by which the Prometheus Operator and Grafana's sidecar find objects. */
 function addMonitoringValues(templates: Templates): void {
   const labels = (values: string): string =>
     `{{- toYaml (merge (dict "app.kubernetes.io/part-of" "nodewall") .Values.${values}.labels) | nindent 4 }}`;

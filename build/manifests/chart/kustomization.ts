@@ -5,7 +5,7 @@ import type { PatchOperation } from './template-document.ts';
 
 const KUSTOMIZE = new URL('../../../deploy/kustomize/', import.meta.url);
 
-/** What a patch is for; an absent field is any. */
+/** The target of a patch; an absent field is any. */
 export interface PatchTarget {
   readonly kind?: string;
   readonly group?: string;
@@ -18,7 +18,7 @@ export type Patch =
 
 /** As much of a kustomization as the chart is made of. */
 export interface Kustomization {
-  /** Of this folder's own files, by their names; other folders are left out. */
+  /** This folder's own files, by their names; other folders are left out. */
   readonly files: ReadonlyMap<string, readonly Document[]>;
   readonly patches: readonly Patch[];
   readonly images: readonly { readonly name: string; readonly newName: string; readonly newTag: string }[];

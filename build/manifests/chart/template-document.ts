@@ -14,7 +14,7 @@ type Keys = readonly (string | number)[];
  */
 export class TemplateDocument {
   readonly #document: Document.Parsed | Document;
-  /** What the placeholders `__0__`, `__1__`, … stand for. */
+  /** The texts that the placeholders `__0__`, `__1__`, … stand for. */
   readonly #texts: string[] = [];
   readonly #conditions: string[] = [];
 
@@ -105,7 +105,7 @@ export class TemplateDocument {
   toString(): string {
     const text = this.#document
       .toString({ lineWidth: 0, directives: false, flowCollectionPadding: false })
-      // What Prometheus and Grafana expand, Helm must not.
+      // Helm must not expand the expressions of Prometheus and Grafana.
       .replace(/\{\{.*?\}\}/g, (text) => `{{\`${text}\`}}`)
       .replace(
         /^( *)(?:- )?__(\d+)__(?:: null)?$/gm,

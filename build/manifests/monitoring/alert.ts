@@ -12,7 +12,7 @@ export interface Alert {
   readonly summary: string;
   /** The runbook: Markdown without headings. */
   readonly means: string;
-  /** What to look at: commands, each with what it shows. */
+  /** The commands to run first, each with its meaning. */
   readonly look: readonly (readonly [command: string, shows: string])[];
   readonly act: string;
 }

@@ -12,7 +12,7 @@ export interface Panel {
   readonly title: string;
   /** `stat`: the value now. `table`: the series now. */
   readonly kind: 'timeseries' | 'stat' | 'table';
-  /** Of Grafana: short, s, bytes, pps, Bps, dateTimeAsIso … */
+  /** A unit of Grafana: short, s, bytes, pps, Bps, dateTimeAsIso … */
   readonly unit: string;
   readonly queries: readonly Query[];
 }
@@ -20,11 +20,11 @@ export interface Panel {
 export interface Query {
   /** PromQL; every controller has every node, so it takes the maximum over them. */
   readonly expr: string;
-  /** Of each series: `{{node}}`. */
+  /** The name of each series: `{{node}}`. */
   readonly legend: string;
 }
 
-/** Of Grafana 10, by its documentation ("Dashboard JSON model"). */
+/** The dashboard of Grafana 10, by its documentation ("Dashboard JSON model"). */
 const SCHEMA_VERSION = 39;
 /** The grid of Grafana has 24 columns. */
 const COLUMNS = 24;

@@ -17,7 +17,7 @@ const RANGE = '[$__rate_interval]';
 const ofNode = (name: string) => `max(nodewall_node_${name}{node="$node"})`;
 const ofAgent = (name: string) => `nodewall_agent_${name}{instance="$node"}`;
 
-/** Of the page of all nodes, and of the controllers. */
+/** The panels of the page of all nodes, and of the controllers. */
 const FLEET: Dashboard = {
   name: 'fleet',
   title: 'nodewall / all nodes',
@@ -164,7 +164,7 @@ const NODE: Dashboard = {
   ],
 };
 
-/** What rules deny, over all nodes. */
+/** The packets that rules deny, over all nodes. */
 const RULES: Dashboard = {
   name: 'rules',
   title: 'nodewall / rules that deny',
