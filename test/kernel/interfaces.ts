@@ -82,7 +82,10 @@ export async function createInterfaceNode(dataplane: Dataplane = NFTABLES): Prom
       }),
     async start(more) {
       const agent = node.start('--log-level', 'debug', ...(await config(more)));
-      await until('the agent enforces', async () => (await node.rules()) !== '', { detail: agent.log });
+      // Before it, the kernel has rules that only track connections.
+      await until('the agent enforces', async () => agent.log().includes('"message":"enforced"'), {
+        detail: agent.log,
+      });
       return agent;
     },
     async once(more, ...options) {
