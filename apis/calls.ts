@@ -20,12 +20,16 @@ export interface Call<Request, Answer> {
   readonly path: string;
   /** Bytes of the request's body as JSON; 0: it has none. */
   readonly mostRequest: number;
-  /** Bytes of the answer that the caller reads; 0: none is read. */
-  readonly mostAnswer: number;
   /** Milliseconds that the caller waits for the answer; null: as long as its client does. */
   readonly patience: number | null;
   /** Throws InvalidError. */
   readonly parseAnswer: (value: unknown, request: Request) => Answer;
+}
+
+/** A call of an agent. */
+export interface AgentCall<Request, Answer> extends Call<Request, Answer> {
+  /** Bytes of the answer that the agent reads; 0: none is read. */
+  readonly mostAnswer: number;
 }
 
 /** A message that is not valid; its text says what must be. */
@@ -57,7 +61,7 @@ export const AGENT_CALLS = {
     method: 'PUT',
     path: `${OF_NODE}/status`,
     mostRequest: MOST_REPORT,
-  } as Call<NodeReport, void>,
+  } as AgentCall<NodeReport, void>,
   /** A heartbeat. Its patience is a quarter of a default lease: two replicas may be silent. */
   lease: {
     method: 'POST',
@@ -82,12 +86,12 @@ export const AGENT_CALLS = {
     method: 'POST',
     path: `${OF_NODE}/probeanswer`,
     mostRequest: MOST_PROBES_BODY,
-  } as Call<PeerAnswer, void>,
+  } as AgentCall<PeerAnswer, void>,
   /** Answers a QuestionUpdate. */
   answer: {
     ...UNANSWERED,
     method: 'POST',
     path: `${OF_NODE}/answer`,
     mostRequest: MOST_ANSWER,
-  } as Call<NodeAnswer, void>,
-} as const satisfies Record<string, Call<never, unknown>>;
+  } as AgentCall<NodeAnswer, void>,
+} as const satisfies Record<string, AgentCall<never, unknown>>;

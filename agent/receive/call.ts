@@ -1,4 +1,4 @@
-import { type Call, pathOf } from '../../apis/calls.ts';
+import { type AgentCall, pathOf } from '../../apis/calls.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { ControllerClient } from './controller-client.ts';
 import { bodyText } from './https-call.ts';
@@ -24,7 +24,7 @@ interface CallOptions {
  */
 export async function callController<Request extends object, Answer>(
   { node, client, clock }: Caller,
-  call: Call<Request, Answer>,
+  call: AgentCall<Request, Answer>,
   body: Request,
   { signal, isStream = false, patience = call.patience }: CallOptions = {},
 ): Promise<Answer> {
@@ -50,7 +50,7 @@ export async function callController<Request extends object, Answer>(
   }
 }
 
-function answerOf<Request, Answer>(call: Call<Request, Answer>, text: string, body: Request): Answer {
+function answerOf<Request, Answer>(call: AgentCall<Request, Answer>, text: string, body: Request): Answer {
   try {
     return call.parseAnswer(JSON.parse(text), body);
   } catch (error) {

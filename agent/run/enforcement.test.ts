@@ -47,7 +47,7 @@ function addressesOf(state: NodeState | undefined): string {
   return formatMembers(state?.addressSets.get('named')?.members ?? assert.fail()).join();
 }
 
-/** What tells versions of rules apart. */
+/** Tells versions of rules apart. */
 function versionOf(state: NodeState | undefined): string {
   return JSON.stringify(state?.rules.map(({ priority, services }) => [priority, services]));
 }

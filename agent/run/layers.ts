@@ -23,8 +23,8 @@ export interface Layer {
 
 /**
  * The layers between the source of states and the kernel. An envelope passes them in order, and
- * each adds its part; what is in force is said to all in the same order. No layer takes back what
- * another added, because the envelope has the state in both forms.
+ * each adds its part; what is in force is reported to all in the same order. No layer takes back
+ * what another added, because the envelope has the state in both forms.
  */
 export class Layers {
   #layers: readonly Layer[] = [];

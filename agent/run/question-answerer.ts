@@ -51,7 +51,7 @@ export class QuestionAnswerer {
       const body: NodeAnswer = { id: update.id, ...(await this.#answered(update)) };
       await callController(this.#parts, AGENT_CALLS.answer, body, { signal, isStream: true });
     } catch (error) {
-      // Whoever asked is told that there was no answer.
+      // The user gets the message that there was no answer.
       const fields = { node, stage: 'receive', about: update.about, error: (error as Error).message };
       log.debug('cannot send what a controller asked for', fields);
     }

@@ -42,7 +42,7 @@ describe('a real cluster whose test is killed', () => {
 });
 
 /**
- * What there is of the clusters of one process, or of any (0): folders, cgroups, mounts, processes.
+ * The rest of the clusters of one process, or of any (0): folders, cgroups, mounts, processes.
  */
 async function traces(pid: number): Promise<string[]> {
   const group = pid === 0 ? /nodewall-\d+/ : new RegExp(`nodewall-${pid}\\b`);

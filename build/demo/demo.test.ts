@@ -54,7 +54,7 @@ kernelSuite('demo', function () {
   }
 
   async function assertNothingLeft({ files = [] }: { files?: readonly string[] } = {}): Promise<void> {
-    // What the kernel kills with its parent takes a moment.
+    // The kernel takes a moment to kill a process with its parent.
     const detail = () => `left: ${processesWith(mark).join('\n')}`;
     await until('its processes are gone', async () => processesWith(mark).length === 0, { detail });
     const newLinks = readdirSync('/sys/class/net').filter((name) => !links.includes(name));

@@ -1,5 +1,5 @@
 /**
- * What the Debian package brings to /etc, and its unit; test/server installs the package itself.
+ * The files of the Debian package in /etc, and its unit; test/server installs the package itself.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

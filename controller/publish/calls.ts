@@ -2,7 +2,7 @@ import { AGENT_CALLS, type Call, InvalidError, valid } from '../../apis/calls.ts
 import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { parseLeaseRequest } from '../../apis/egress/lease.ts';
 import { parseInwardQuestion, parsePeerAnswer } from '../../apis/inward-probe.ts';
-import { NODE_DATA, type NodeData, parseNodeAnswer, parseNodeQuestion } from '../../apis/node-question.ts';
+import { NODE_DATA, parseNodeAnswer, parseNodeQuestion } from '../../apis/node-question.ts';
 import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { CONSOLE_ROWS, type ConsoleOptions } from '../console/console-requests.ts';
@@ -31,8 +31,8 @@ export interface LeaseOptions extends RouteOptions {
 }
 
 export interface CallOptions extends LeaseOptions, ViewOptions, ConsoleOptions {
-  /** Updated here. */
   readonly hub: Hub;
+  /** Updated here. */
   readonly reports: NodeReports;
   readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
   /** Absent: this controller makes no probes. */
@@ -51,29 +51,17 @@ const NO_STATE = 'this controller says nothing of itself';
 const NO_METRICS = 'this controller has no metrics';
 
 const leases = { service: ({ leases: of }: LeaseOptions) => of, absent: NO_LEASES };
-const reports = { service: (options: CallOptions) => options, absent: '' };
-const views = { service: (options: CallOptions) => options, absent: '' };
+/** Answered by the controller's own state: it always has one. */
+const own = { service: (options: CallOptions) => options, absent: '' };
 const probes = { service: ({ probes: of }: CallOptions) => of, absent: NO_PROBES };
 const questions = { service: ({ nodeQuestions }: CallOptions) => nodeQuestions, absent: NO_QUESTIONS };
 const states = { service: ({ controllers }: CallOptions) => controllers, absent: NO_STATE };
 const metrics = { service: ({ metrics: of }: CallOptions) => of, absent: NO_METRICS };
 
-const update =
-  (subresource: string) =>
-  (asked: Asked<unknown>): Right => ({
-    verb: 'update',
-    resource: 'nodeviews',
-    subresource,
-    name: asked.node,
-  });
-const getOf =
-  (subresource: NodeData) =>
-  (asked: Asked<unknown>): Right => ({
-    verb: 'get',
-    resource: 'nodeviews',
-    subresource,
-    name: asked.node,
-  });
+/** The right to a part of the Node's view. */
+const ofNode =
+  (verb: 'get' | 'update', subresource: string) =>
+  ({ node: name }: Asked<unknown>): Right => ({ verb, resource: 'nodeviews', subresource, name });
 const SCRAPE: Right = { verb: 'get', path: METRICS_PATH };
 const GROUP_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 const DONE: Answer = { code: 204, body: null };
@@ -105,7 +93,7 @@ export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
     ),
     ...leases,
     limit: 'lease',
-    right: update('lease'),
+    right: ofNode('update', 'lease'),
     needs: 'node',
     async answer(service, { body }) {
       const answer = await service.answer(body);
@@ -133,14 +121,14 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
     caller: 'controller',
     limit: null,
     right: null,
-    ...reports,
+    ...own,
     answer({ reports: all }) {
       return { code: 200, body: { reports: [...all.nodes()].flatMap((node) => all.aged(node) ?? []) } };
     },
   }),
   row({
     ...ofPeer(PEER_CALLS.reports, 'the batch', parseReports),
-    ...reports,
+    ...own,
     answer({ reports: all, onReport }, { body }) {
       for (const one of body.reports) if (all.receive(one)) onReport(one.report, 'controller');
       return { code: 200, body: {} };
@@ -188,7 +176,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     isWatch: true,
     caller: 'agent',
     isRefusable: true,
-    ...views,
+    ...own,
     limit: 'watch',
     right: ({ query }) => named('watch', selectedName(query)),
     answer: watch,
@@ -199,10 +187,10 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
       if ('problems' in report) throw new InvalidError(report.problems.join('; '));
       return report;
     }),
-    ...reports,
+    ...own,
     isRefusable: true,
     limit: 'report',
-    right: update('status'),
+    right: ofNode('update', 'status'),
     needs: 'node',
     answer({ reports: all, hub, date, onReport }, { body }) {
       // By the controller's clock: by a node's wrong one, an agent that stopped would look alive.
@@ -217,7 +205,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     ...ofAgent(AGENT_CALLS.probes, 'the question', (value) => valid(parseInwardQuestion(value))),
     ...probes,
     limit: 'probes',
-    right: update('probes'),
+    right: ofNode('update', 'probes'),
     needs: 'node',
     answer: async (service, { node, body }) => ({ code: 200, body: await service.answer(node, body) }),
   }),
@@ -225,7 +213,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     ...ofAgent(AGENT_CALLS.probeAnswer, 'the answer', (value) => valid(parsePeerAnswer(value))),
     ...probes,
     limit: 'probeanswer',
-    right: update('probeanswer'),
+    right: ofNode('update', 'probeanswer'),
     answer(service, { node, body }) {
       service.answered(node, body);
       return DONE;
@@ -239,7 +227,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     }),
     ...questions,
     limit: 'answer',
-    right: update('answer'),
+    right: ofNode('update', 'answer'),
     answer(service, { node, body }) {
       service.answered(node, body);
       return DONE;
@@ -253,7 +241,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
     path: NODE_VIEWS_PATH,
     caller: 'user',
     limit: 'read',
-    ...views,
+    ...own,
     right: ({ query }) => named('list', selectedName(query)),
     answer: list,
   }),
@@ -263,7 +251,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
     caller: 'user',
     limit: 'read',
     needs: 'node',
-    ...views,
+    ...own,
     right: ({ node }) => named('get', node),
     answer: read,
   }),
@@ -274,7 +262,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
       caller: 'user',
       limit: 'scrape',
       ...questions,
-      right: getOf(about),
+      right: ofNode('get', about),
       needs: 'node',
       async answer(service, { node, query }) {
         const question = parseNodeQuestion({ about, query: query.toString() });
@@ -305,7 +293,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
       caller: 'user',
       limit: null,
       right: null,
-      ...views,
+      ...own,
       answer: () => ({ code: 200, body }),
     }),
   ),

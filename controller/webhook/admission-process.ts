@@ -124,7 +124,7 @@ export class AdmissionProcess {
       serialization: 'advanced',
       stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
     });
-    // Whoever waits for its message learns of the end by `disconnect`.
+    // A caller that waits for its message learns of the end by `disconnect`.
     const forget = (): void => this.#forget(child);
     child.once('exit', forget).on('error', forget);
     child.stdin?.on('error', forget);

@@ -31,7 +31,7 @@ export class TarGz {
     this.#modified = modified;
     this.#file = createWriteStream(path, { flags: 'wx', mode: 0o600 });
     this.#done = pipeline(this.#gzip, this.#file);
-    // Whoever adds or closes gets the error.
+    // The next call of add or close rejects with the error.
     this.#done.catch(() => {});
   }
 

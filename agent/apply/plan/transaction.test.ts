@@ -49,6 +49,8 @@ async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
   return kernel;
 }
 
+const OTHER_BASE = { hook: { hook: 'output' }, priority: { priority: 1 }, type: { type: 'nat' } };
+
 describe('a transaction', () => {
   it('from an empty kernel adds everything, and renames and removes nothing', () => {
     const desired = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
@@ -378,7 +380,7 @@ describe('a transaction replaces the table', () => {
       const base = INPUT;
       const other = {
         ...base,
-        ...{ hook: { hook: 'output' }, priority: { priority: 1 }, type: { type: 'nat' } }[field],
+        ...OTHER_BASE[field],
       };
       const chains = new Map<string, CurrentChain>([
         ...current.chains,

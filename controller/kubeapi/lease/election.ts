@@ -148,7 +148,7 @@ export class Election {
   #hold(lease: Lease, asked: number): void {
     this.#observe(lease);
     if (this.#isStopped) return;
-    // Whoever asked meanwhile has heard that this process does not lead.
+    // Callers meanwhile were answered that this process does not lead.
     if (this.#leadsUntil !== null && !this.isLeader()) this.#lose('the Lease was renewed too late');
     const wasLeader = this.#leadsUntil !== null;
     this.#leadsUntil = asked + this.#renewDeadline;
