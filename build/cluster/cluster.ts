@@ -12,7 +12,7 @@ import { etcdFlags } from '../../test/cluster/cluster.ts';
 import { succeeds, until } from '../../test/kernel/until.ts';
 import { cacheFolder } from '../programs/cache.ts';
 import { type Finished, run } from '../programs/command.ts';
-import { scratchFolder } from '../programs/folder.ts';
+import { removeAbandoned, scratchFolder } from '../programs/folder.ts';
 import {
   apiServerFlags,
   CNI_PLUGINS,
@@ -102,9 +102,12 @@ const READY = 120_000;
 export async function startRealCluster(options: RealClusterOptions): Promise<RealCluster> {
   const { programs, template } = options;
   const progress = options.progress ?? (() => {});
-  const group = `nodewall-${process.pid}`;
+  const groupOf = (pid: number): string => `nodewall-${pid}`;
+  const group = groupOf(process.pid);
   // On the template's file system, for hard links.
-  const scratch = await scratchFolder('.realcluster-', { parent: cacheFolder(), cgroup: group });
+  const parent = cacheFolder();
+  await removeAbandoned(parent, '.realcluster-', groupOf);
+  const scratch = await scratchFolder('.realcluster-', { parent, cgroup: group });
   const folder = scratch.path;
   let network: ClusterNetwork | null = null;
   const off: (() => Promise<void>)[] = [];
