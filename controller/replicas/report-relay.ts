@@ -1,6 +1,6 @@
 import type { NodeReport } from '../../apis/stream.ts';
-import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import type { ReportBatch } from '../publish/peer-calls.ts';
 
@@ -17,12 +17,18 @@ export interface ReportRelayOptions {
 
 /** Milliseconds: the time in which reports are gathered, and the waits after failures. */
 const GATHER = 100;
-const FIRST_RETRY = 250;
-const LONGEST_RETRY = 5_000;
+const RETRIES = { first: 250, longest: 5_000 };
 /** Reports in a batch; one has less than 1 kB, unless its node fails to enforce many rules. */
 const MOST = 500;
 /** Size of the reports in a batch as JSON, below MOST_BATCH (bytes). */
 const LARGEST = 2 << 20;
+
+interface Peer {
+  /** Names of the nodes whose reports it must still get. */
+  readonly due: Set<string>;
+  readonly closing: AbortController;
+  isFailing: boolean;
+}
 
 /**
  * Passes agents' reports on to the other controllers: all of them when a controller appears, then
@@ -31,96 +37,84 @@ const LARGEST = 2 << 20;
 export class ReportRelay {
   readonly #options: ReportRelayOptions;
   readonly #peers = new Map<string, Peer>();
+  /** Peers with reports that are due. */
+  readonly #queue: WorkQueue;
 
   constructor(options: ReportRelayOptions) {
+    const { clock, random } = options;
     this.#options = options;
+    this.#queue = new WorkQueue({
+      clock,
+      work: (peer) => this.#send(peer),
+      atOnce: Number.POSITIVE_INFINITY,
+      waits: { ...RETRIES, random },
+    });
   }
 
   /** @param peers HOST:PORT each */
   setPeers(peers: readonly string[]): void {
     const wanted = new Set(peers);
-    for (const [name, peer] of this.#peers) {
+    for (const [name, { closing }] of this.#peers) {
       if (wanted.has(name)) continue;
+      closing.abort();
       this.#peers.delete(name);
-      peer.close();
+      this.#queue.remove(name);
+      this.#queue.forget(name);
     }
-    for (const name of wanted)
-      if (!this.#peers.has(name)) this.#peers.set(name, new Peer(name, this.#options));
+    for (const name of wanted) {
+      if (this.#peers.has(name)) continue;
+      const due = new Set(this.#options.reports.nodes());
+      this.#peers.set(name, { due, closing: new AbortController(), isFailing: false });
+      this.#queue.add(name);
+    }
   }
 
   pass(report: NodeReport): void {
-    for (const peer of this.#peers.values()) peer.add(report.node);
+    for (const [name, peer] of this.#peers) {
+      peer.due.add(report.node);
+      // The retry sends all that is due by then.
+      if (!peer.isFailing) this.#queue.addAfter(name, GATHER);
+    }
   }
 
   close(): void {
     this.setPeers([]);
   }
-}
 
-/** The reports that one controller must still get. */
-class Peer {
-  readonly #name: string;
-  readonly #options: ReportRelayOptions;
-  readonly #closing = new AbortController();
-  readonly #retries: BackOff;
-  /** Names of the nodes whose reports are due. */
-  readonly #due: Set<string>;
-  #isFailing = false;
-  #cancel: (() => void) | null = null;
-  #isSending = false;
-
-  constructor(name: string, options: ReportRelayOptions) {
-    this.#name = name;
-    this.#options = options;
-    this.#retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY, random: options.random });
-    this.#due = new Set(options.reports.nodes());
-    this.#sendWithin(0);
-  }
-
-  add(node: string): void {
-    this.#due.add(node);
-    if (!this.#isSending) this.#sendWithin(GATHER);
-  }
-
-  close(): void {
-    this.#closing.abort();
-    this.#cancel?.();
-  }
-
-  #sendWithin(milliseconds: number): void {
-    this.#cancel ??= this.#options.clock.after(milliseconds, () => {
-      this.#cancel = null;
-      void this.#send();
-    });
-  }
-
-  async #send(): Promise<void> {
-    this.#isSending = true;
-    const reports = this.#next();
-    for (const { report } of reports) this.#due.delete(report.node);
-    let wait = GATHER;
+  async #send(name: string): Promise<void> {
+    const peer = this.#peers.get(name);
+    if (peer === undefined) return;
+    const { due, closing } = peer;
+    const reports = this.#next(due);
+    for (const { report } of reports) due.delete(report.node);
+    let failure: Error | null = null;
     try {
-      if (reports.length > 0) await this.#options.send(this.#name, { reports }, this.#closing.signal);
-      this.#retries.reset();
-      this.#tell(null);
+      if (reports.length > 0) await this.#options.send(name, { reports }, closing.signal);
     } catch (error) {
-      for (const { report } of reports) this.#due.add(report.node);
-      wait = this.#retries.next();
-      this.#tell(error as Error);
+      failure = error as Error;
     }
-    this.#isSending = false;
-    if (!this.#closing.signal.aborted && this.#due.size > 0) this.#sendWithin(wait);
+    if (closing.signal.aborted) return;
+    if (failure === null) {
+      this.#queue.forget(name);
+      if (due.size > 0) this.#queue.addAfter(name, GATHER);
+    } else {
+      for (const { report } of reports) due.add(report.node);
+      this.#queue.addRateLimited(name);
+    }
+    if ((failure !== null) === peer.isFailing) return;
+    peer.isFailing = failure !== null;
+    this.#options.failing(name, failure);
   }
 
   /** The first of the due reports, as many as fit. */
-  #next(): AgedReport[] {
+  #next(due: Set<string>): AgedReport[] {
     const batch: AgedReport[] = [];
     let size = 0;
-    for (const node of this.#due) {
+    for (const node of due) {
       const one = this.#options.reports.aged(node);
       if (one === null) {
         // Its Node was deleted.
-        this.#due.delete(node);
+        due.delete(node);
         continue;
       }
       size += JSON.stringify(one).length;
@@ -128,12 +122,5 @@ class Peer {
       batch.push(one);
     }
     return batch;
-  }
-
-  #tell(error: Error | null): void {
-    const isFailing = error !== null;
-    if (isFailing === this.#isFailing || this.#closing.signal.aborted) return;
-    this.#isFailing = isFailing;
-    this.#options.failing(this.#name, error);
   }
 }

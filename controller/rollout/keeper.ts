@@ -15,6 +15,7 @@ import type {
   RolloutVersion,
 } from '../../apis/rollout.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
+import { WorkQueue } from '../../lib/process/work-queue.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
@@ -50,6 +51,7 @@ const AGAIN = 5_000;
 const BETWEEN_FIGURES = 2_000;
 /** A group waits for its other policies to change too. */
 const GROUP_QUIET = 1_000;
+const ROLLOUTS = 'rollouts';
 const ZONE = 'topology.kubernetes.io/zone';
 
 /** A policy, as both watches have it. */
@@ -88,11 +90,13 @@ export class RolloutKeeper {
   /** Rollouts that are over: what was found so. */
   readonly #idle = new Map<string, readonly unknown[]>();
   #leads = false;
-  #timer: { readonly at: number; readonly cancel: () => void } | null = null;
+  /** Has one key: a reconciliation of all rollouts. */
+  readonly #queue: WorkQueue;
 
   constructor(options: RolloutKeeperOptions) {
     this.#options = options;
     this.#clock = options.clock;
+    this.#queue = new WorkQueue({ clock: options.clock, work: () => this.#reconcile() });
   }
 
   /** @param compiled what was published of these objects */
@@ -124,15 +128,14 @@ export class RolloutKeeper {
 
   /** Called when the outcome of some node may be another one. */
   reported(): void {
-    if (this.#timer !== null) this.#reconcileIn(GATHER_REPORTS);
+    if (this.#queue.has(ROLLOUTS)) this.#reconcileIn(GATHER_REPORTS);
   }
 
   lead(leads: boolean): void {
     this.#leads = leads;
     this.#written.clear();
     this.#idle.clear();
-    this.#timer?.cancel();
-    this.#timer = null;
+    void this.#queue.clear();
     this.#reconcileIn(GATHER);
   }
 
@@ -147,14 +150,7 @@ export class RolloutKeeper {
   }
 
   #reconcileIn(milliseconds: number): void {
-    const at = this.#clock.now() + milliseconds;
-    if (!this.#leads || this.#state === null || (this.#timer !== null && this.#timer.at <= at)) return;
-    this.#timer?.cancel();
-    const cancel = this.#clock.after(milliseconds, () => {
-      this.#timer = null;
-      this.#reconcile();
-    });
-    this.#timer = { at, cancel };
+    if (this.#leads && this.#state !== null) this.#queue.addAfter(ROLLOUTS, milliseconds);
   }
 
   #reconcile(): void {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../lib/process/clock.ts';
 import { rateLimiter } from '../../lib/process/rate-limiter.ts';
+import { WorkQueue } from '../../lib/process/work-queue.ts';
 
 export interface DamperOptions<T> {
   readonly clock: Clock;
@@ -8,7 +9,7 @@ export interface DamperOptions<T> {
    * The published value without what is not in the wanted one; the same object if all of it is.
    */
   readonly withoutRemoved: (published: T, wanted: T) => T;
-  /** Called when held values are due; `take` returns them. */
+  /** Called when held values are due; `due` returns them. */
   readonly due: () => void;
   /** Called when a name begins to change too often. */
   readonly delayed: (name: string) => void;
@@ -32,22 +33,22 @@ export class Damper<T> {
   readonly #removals;
   readonly #published = new Map<string, T>();
   readonly #held = new Map<string, T>();
-  #cancel = (): void => {};
-  /** When held values are looked at again (monotonic milliseconds). */
-  #due = Number.POSITIVE_INFINITY;
+  /** The names of held values. */
+  readonly #queue: WorkQueue;
 
   constructor(options: DamperOptions<T>) {
     const { now } = options.clock;
     this.#options = options;
     this.#changes = rateLimiter({ ...CHANGES, now });
     this.#removals = rateLimiter({ ...REMOVALS, now });
+    this.#queue = new WorkQueue({ clock: options.clock, work: () => options.due() });
   }
 
   /** Sets a value. Returns the one to publish; null: none yet. */
   set(name: string, wanted: T): T | null {
     const published = this.#published.get(name);
     if (isDeepStrictEqual(published, wanted)) {
-      this.#held.delete(name);
+      this.#release(name);
       return published ?? null;
     }
     const isHeld = this.#held.has(name);
@@ -60,7 +61,7 @@ export class Damper<T> {
   /** The name no longer exists; its rate still counts. */
   delete(name: string): void {
     this.#published.delete(name);
-    this.#held.delete(name);
+    this.#release(name);
   }
 
   /** The values that are due now. */
@@ -69,20 +70,24 @@ export class Damper<T> {
       const now = this.#next(name, wanted);
       return now === null ? [] : [[name, now] as const];
     });
-    this.#scheduleAt(Number.POSITIVE_INFINITY);
     for (const name of this.#held.keys()) this.#scheduleFor(name);
     return due;
   }
 
   close(): void {
-    this.#scheduleAt(Number.POSITIVE_INFINITY);
+    void this.#queue.close();
     this.#held.clear();
+  }
+
+  #release(name: string): void {
+    this.#held.delete(name);
+    this.#queue.remove(name);
   }
 
   /** The value to publish now; null: that of before. Holds what is not published. */
   #next(name: string, wanted: T): T | null {
     if (this.#changes.allows(name)) {
-      this.#held.delete(name);
+      this.#release(name);
       this.#published.set(name, wanted);
       return wanted;
     }
@@ -107,19 +112,6 @@ export class Damper<T> {
     if (wanted === undefined) return;
     const wait = this.#changes.wait(name);
     const isRemoval = this.#remains(name, wanted) !== null;
-    const at = this.#options.clock.now() + (isRemoval ? Math.min(wait, this.#removals.wait(name)) : wait);
-    if (at < this.#due) this.#scheduleAt(at);
-  }
-
-  #scheduleAt(time: number): void {
-    this.#cancel();
-    this.#cancel = () => {};
-    this.#due = time;
-    if (time === Number.POSITIVE_INFINITY) return;
-    const { clock, due } = this.#options;
-    this.#cancel = clock.after(Math.max(0, time - clock.now()), () => {
-      this.#due = Number.POSITIVE_INFINITY;
-      due();
-    });
+    this.#queue.addAfter(name, isRemoval ? Math.min(wait, this.#removals.wait(name)) : wait);
   }
 }

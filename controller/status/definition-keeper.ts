@@ -10,6 +10,7 @@ import {
 } from '../../apis/last-definition.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
+import { atOnce } from '../../lib/process/at-once.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
@@ -150,32 +151,27 @@ export class DefinitionKeeper {
     const end = clock.now() + milliseconds;
     // One for all: an answer that comes later is of no use.
     const signal = AbortSignal.timeout(Math.max(0, Math.floor(milliseconds)));
-    const left = [...due];
     let failure: string | null = null;
     const notYet = `its definition is not yet in the statuses of all ${all} that use it; try again`;
-    const writer = async (): Promise<void> => {
-      for (let next = left.shift(); next !== undefined; next = left.shift()) {
-        const { user, patch } = next;
-        if (failure !== null || clock.now() > end) {
-          failure ??= notYet;
-          return;
-        }
-        const body = { metadata: { uid: user.uid }, status: DEFINITION_TARGET.toPatch(patch) };
-        try {
-          const path = `${pathOf(user)}/status`;
-          const answer = await request<FieldMap>({ method: 'PATCH', path, body, signal });
-          // An API server drops fields that its CustomResourceDefinition does not have.
-          const stored = asFields(asFields(answer.status)?.lastDefinitions) ?? {};
-          if (Object.keys(patch).some((key) => stored[key] !== patch[key])) failure ??= OLD_DEFINITIONS;
-        } catch (error) {
-          // Deleted meanwhile, or another of the same name, which then came after the deletion.
-          if (signal.aborted) failure ??= notYet;
-          else if (!isOfAnother(error))
-            failure ??= `its definition can't be stored in the status of ${named([user])}: ${String((error as Error).message)}; try again`;
-        }
+    await atOnce(due, AT_ONCE, async ({ user, patch }) => {
+      if (failure !== null || clock.now() > end) {
+        failure ??= notYet;
+        return;
       }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, writer));
+      const body = { metadata: { uid: user.uid }, status: DEFINITION_TARGET.toPatch(patch) };
+      try {
+        const path = `${pathOf(user)}/status`;
+        const answer = await request<FieldMap>({ method: 'PATCH', path, body, signal });
+        // An API server drops fields that its CustomResourceDefinition does not have.
+        const stored = asFields(asFields(answer.status)?.lastDefinitions) ?? {};
+        if (Object.keys(patch).some((key) => stored[key] !== patch[key])) failure ??= OLD_DEFINITIONS;
+      } catch (error) {
+        // Deleted meanwhile, or another of the same name, which then came after the deletion.
+        if (signal.aborted) failure ??= notYet;
+        else if (!isOfAnother(error))
+          failure ??= `its definition can't be stored in the status of ${named([user])}: ${String((error as Error).message)}; try again`;
+      }
+    });
     return failure;
   }
 

@@ -1,6 +1,7 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import { toMicroTime } from '../kubeapi/micro-time.ts';
@@ -65,6 +66,7 @@ const MOST_NODES = 60;
  * characters.
  */
 const LONGEST_NOTE = 1_024;
+const NEXT = 'next';
 const GATE_UNSET = 'FeatureGateUnset';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 
@@ -86,13 +88,13 @@ export class FailureEvents {
   readonly #happened = new Map<string, Waiting>();
   /** By uid and reason. */
   readonly #written = new Map<string, Written>();
-  #cancel: (() => void) | null = null;
-  #writing: Promise<void> = Promise.resolve();
-  #isCleared = false;
+  /** Has one key: the next event. */
+  readonly #queue: WorkQueue;
 
   constructor({ request, clock, identity, failed }: FailureEventsOptions) {
     this.#request = request;
     this.#clock = clock;
+    this.#queue = new WorkQueue({ clock, work: () => this.#writeOne(), between: BETWEEN });
     this.#identity = identity;
     this.#failed = failed;
   }
@@ -102,7 +104,6 @@ export class FailureEvents {
     { name, uid }: { readonly name: string; readonly uid: string },
     failed: readonly FailingNode[],
   ): void {
-    this.#isCleared = false;
     const there = this.#policies.get(uid) ?? ofPolicy(name, uid);
     if (this.#policies.size >= MOST_WAITING && !this.#policies.has(uid)) return;
     for (const node of failed) there.nodes.set(node.node, node);
@@ -112,7 +113,6 @@ export class FailureEvents {
 
   /** Announces a node that has begun to enforce nothing, or no changes. */
   troubled(name: string, why: string): void {
-    this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
     const regarding = ofNode(name);
     this.#nodes.set(name, { regarding, type: 'Warning', reason: 'NodewallNotEnforced', note: () => why });
@@ -121,7 +121,6 @@ export class FailureEvents {
 
   /** Announces what a node has reported; of the same reason, the later one counts. */
   happened(name: string, said: Pick<Waiting, 'type' | 'reason'> & { readonly note: string }): void {
-    this.#isCleared = false;
     const { type, reason, note } = said;
     const key = `${name} ${reason}`;
     if (this.#happened.size >= MOST_NODES && !this.#happened.has(key)) return;
@@ -134,7 +133,6 @@ export class FailureEvents {
     { name, uid }: { readonly name: string; readonly uid: string },
     said: Pick<Waiting, 'type' | 'reason'> & { readonly note: string },
   ): void {
-    this.#isCleared = false;
     const { type, reason, note } = said;
     const key = `${uid} ${reason}`;
     if (this.#rollouts.size >= MOST_WAITING && !this.#rollouts.has(key)) return;
@@ -144,7 +142,6 @@ export class FailureEvents {
 
   /** Announces that a policy or Guardrail is in force with what was deleted. */
   referenceDeleted({ kind, name, uid }: Pick<Subject, 'kind' | 'name' | 'uid'>, why: string): void {
-    this.#isCleared = false;
     const reason = 'ReferenceDeleted';
     const key = `${uid} ${reason}`;
     if (this.#rollouts.size >= MOST_WAITING && !this.#rollouts.has(key)) return;
@@ -155,7 +152,6 @@ export class FailureEvents {
 
   /** Announces a Guardrail that has begun to be broken. */
   broken({ name, uid }: { readonly name: string; readonly uid: string }, why: string): void {
-    this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(uid)) return;
     const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'Guardrail', name, uid };
     this.#nodes.set(uid, { regarding, type: 'Warning', reason: 'GuardrailBroken', note: () => why });
@@ -164,7 +160,6 @@ export class FailureEvents {
 
   /** Announces that a feature gate has no value, on the namespace of nodewall. */
   gateUnset(why: string): void {
-    this.#isCleared = false;
     // An event that is counted up keeps its note: with other nodes it is another one.
     const last = `${NAMESPACE.uid} ${GATE_UNSET}`;
     if (this.#written.get(last)?.note !== why) this.#written.delete(last);
@@ -179,11 +174,8 @@ export class FailureEvents {
 
   /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
-    this.#isCleared = true;
     for (const waiting of this.#queues) waiting.clear();
-    this.#cancel?.();
-    this.#cancel = null;
-    await this.#writing;
+    await this.#queue.clear();
   }
 
   /** The most important first. */
@@ -192,12 +184,7 @@ export class FailureEvents {
   }
 
   #arm(milliseconds: number): void {
-    this.#cancel ??= this.#clock.after(milliseconds, () => {
-      this.#writing = this.#writeOne().finally(() => {
-        this.#cancel = null;
-        if (!this.#isCleared && this.#queues.some(({ size }) => size > 0)) this.#arm(BETWEEN);
-      });
-    });
+    if (!this.#queue.has(NEXT)) this.#queue.addAfter(NEXT, milliseconds);
   }
 
   async #writeOne(): Promise<void> {
@@ -214,6 +201,7 @@ export class FailureEvents {
     } catch (error) {
       this.#failed(error);
     }
+    if (this.#queues.some(({ size }) => size > 0)) this.#arm(BETWEEN);
   }
 
   /** Returns false if the API server has deleted the event: events live for an hour. */

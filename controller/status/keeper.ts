@@ -6,6 +6,8 @@ import type { GateValue, NodeReport } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
+import type { Source } from '../../lib/process/turns.ts';
+import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { NodeOutcome } from '../rollout/texts.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
 import { type AntreaStatus, toAntreaStatus, type WrittenStatus } from './antrea-status.ts';
@@ -38,6 +40,8 @@ const AGAIN = 1_000;
  * Interval of checks for silent nodes, and for statuses that the API doesn't have (milliseconds).
  */
 const LISTEN = 15_000;
+/** The key of these checks in the queue; no policy has it. */
+const CHECK = '';
 /**
  * The usual largest delay between the two watches that deliver versions and problems
  * (milliseconds).
@@ -58,7 +62,7 @@ interface Known {
   /** The status last written; null: the API's status counts. */
   status: WrittenStatus | null;
   /** The time when it was last written. */
-  told: number;
+  writtenAt: number;
   /** The failing nodes of this generation at the last computation. */
   failing: ReadonlySet<string>;
   failingOf: number;
@@ -73,8 +77,8 @@ export class StatusKeeper {
   readonly #realized: Realization;
   /** By `API_GROUP/NAME`, as the other maps of policies. */
   readonly #policies = new Map<string, Known>();
-  /** The only node whose reports are the reason; null: not one alone. */
-  readonly #changed = new Map<string, string | null>();
+  /** Policies to compute again; their sources are the nodes whose reports are the reason. */
+  readonly #queue: WorkQueue;
   readonly #flapping: ReportDamper;
   readonly #eventLimit: RateLimiter;
   /** Policies whose status in the API, as of its last event, is not the one last written. */
@@ -90,14 +94,13 @@ export class StatusKeeper {
   #isAntreaAbsent = false;
   /** The time when this process began to lead; null: it doesn't lead. */
   #leadsSince: number | null = null;
-  #cancel: (() => void) | null = null;
-  #cancelListening = (): void => {};
 
   constructor({ writer, antreaWriter, events, clock }: StatusKeeperOptions) {
     this.#writer = writer;
     this.#antreaWriter = antreaWriter;
     this.#events = events;
     this.#clock = clock;
+    this.#queue = new WorkQueue({ clock, work: (key, node) => this.#work(key, node) });
     this.#realized = new Realization(clock.now);
     this.#flapping = new ReportDamper(clock.now);
     this.#eventLimit = rateLimiter({ ...EVENTS_OF_NODE, now: clock.now });
@@ -128,8 +131,8 @@ export class StatusKeeper {
       this.#list = snapshot.objects.policies;
       this.#inForce = new Map(this.#list.map((policy) => [keyOf(policy), policy]));
     }
-    if (isOther) this.#scheduleAll();
-    else this.#schedule();
+    if (isOther) this.#enqueueAll();
+    else this.#enqueueChanged();
   }
 
   report(report: NodeReport): void {
@@ -140,7 +143,7 @@ export class StatusKeeper {
   #receive(report: NodeReport): void {
     const trouble = this.#realized.report(report);
     if (trouble !== null && this.#leadsSince !== null) this.#events.troubled(report.node, trouble);
-    this.#schedule();
+    this.#enqueueChanged();
   }
 
   version(before: PolicyVersion<WrittenStatus> | null, now: PolicyVersion<WrittenStatus> | null): void {
@@ -159,7 +162,7 @@ export class StatusKeeper {
         version: now,
         since,
         status: null,
-        told: 0,
+        writtenAt: 0,
         failing: new Set(),
         failingOf: -1,
       });
@@ -169,14 +172,13 @@ export class StatusKeeper {
       known.version = now;
       this.#confirm(key, known);
     }
-    this.#changed.set(key, null);
-    this.#schedule();
+    this.#enqueue(key);
   }
 
   gate(now: GateValue): void {
     if (now === this.#enabled) return;
     this.#enabled = now;
-    this.#scheduleAll();
+    this.#enqueueAll();
   }
 
   /** The result of a node for the versions that it must have now: by policy, the generation. */
@@ -228,53 +230,63 @@ export class StatusKeeper {
     this.#isAntreaAbsent = isAbsent;
     if (!isAbsent) return void this.#antreaWriter.clear();
     for (const known of this.#policies.values()) if (known.version.apiGroup !== GROUP) known.status = null;
-    this.#scheduleAll();
+    this.#enqueueAll();
   }
 
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
     this.#leadsSince = leads ? this.#clock.now() : null;
-    this.#cancel?.();
-    this.#cancel = null;
-    this.#cancelListening();
+    void this.#queue.clear();
     if (leads) {
-      this.#listen();
+      this.#queue.addAfter(CHECK, LISTEN);
       // The previous leader may have written other statuses.
       for (const known of this.#policies.values()) known.status = null;
       this.#unconfirmed.clear();
-      this.#scheduleAll();
+      this.#enqueueAll();
       return;
     }
     await Promise.all([this.#writer.clear(), this.#antreaWriter.clear(), this.#events.clear()]);
   }
 
-  #schedule(): void {
-    if (this.#leadsSince === null || this.#list === null) return;
-    this.#cancel ??= this.#clock.after(GATHER, () => {
-      this.#cancel = null;
-      this.#reconcile();
-    });
+  #enqueue(key: string, node: Source = null): void {
+    if (this.#leadsSince !== null && this.#list !== null) this.#queue.addAfter(key, GATHER, node);
   }
 
-  #listen(): void {
-    this.#cancelListening = this.#clock.after(LISTEN, () => {
-      for (const report of this.#flapping.due()) this.#receive(report);
-      this.#realized.findSilent();
-      this.#checkUnconfirmed();
-      this.#schedule();
-      this.#listen();
-    });
+  #enqueueAll(): void {
+    for (const key of this.#policies.keys()) this.#enqueue(key);
+  }
+
+  #enqueueChanged(): void {
+    if (this.#leadsSince === null || this.#list === null) return;
+    for (const [key, node] of this.#realized.consumeChanged()) this.#enqueue(key, node);
+  }
+
+  #work(key: string, node: Source): void {
+    if (key === CHECK) {
+      this.#check();
+      return;
+    }
+    const known = this.#policies.get(key);
+    if (known !== undefined && !this.#update(key, known, node)) this.#queue.addAfter(key, AGAIN);
+  }
+
+  #check(): void {
+    for (const report of this.#flapping.due()) this.#receive(report);
+    this.#realized.findSilent();
+    this.#checkUnconfirmed();
+    this.#enqueueChanged();
+    this.#queue.addAfter(CHECK, LISTEN);
   }
 
   /** A written status may be overwritten: by hand, or by a delayed write of an earlier leader. */
   #checkUnconfirmed(): void {
     for (const key of this.#unconfirmed) {
       const known = this.#policies.get(key);
-      if (known === undefined || this.#clock.now() < known.told + LISTEN) continue;
+      if (known === undefined || this.#clock.now() < known.writtenAt + LISTEN) continue;
       if (this.#writerOf(known.version).has(known.version.name)) continue;
       known.status = null;
-      this.#changed.set(key, null);
+      this.#enqueue(key);
     }
   }
 
@@ -284,33 +296,10 @@ export class StatusKeeper {
     else this.#unconfirmed.add(key);
   }
 
-  #scheduleAll(): void {
-    for (const key of this.#policies.keys()) this.#changed.set(key, null);
-    this.#schedule();
-  }
-
-  #reconcile(): void {
-    for (const [key, cause] of this.#realized.consumeChanged()) {
-      this.#changed.set(key, this.#changed.has(key) ? null : cause);
-    }
-    const heldBack: string[] = [];
-    for (const [key, cause] of this.#changed) {
-      const known = this.#policies.get(key);
-      if (known !== undefined && !this.#settle(key, known, cause)) heldBack.push(key);
-    }
-    this.#changed.clear();
-    if (heldBack.length === 0 || this.#leadsSince === null) return;
-    for (const key of heldBack) this.#changed.set(key, null);
-    this.#cancel ??= this.#clock.after(AGAIN, () => {
-      this.#cancel = null;
-      this.#reconcile();
-    });
-  }
-
   /**
    * Computes a status. Returns false if it must be computed again later without a further change.
    */
-  #settle(key: string, known: Known, cause: string | null): boolean {
+  #update(key: string, known: Known, cause: string | null): boolean {
     const { version } = known;
     if (version.apiGroup !== GROUP && !this.#isAntreaAbsent) return true;
     const policy = this.#inForce.get(key);
@@ -333,12 +322,12 @@ export class StatusKeeper {
     if (before !== null && this.#isNew() && (isTakenBack(before, status) || this.#isUnheard(before, own)))
       return false;
     known.status = status;
-    known.told = this.#clock.now();
+    known.writtenAt = this.#clock.now();
     this.#confirm(key, known);
     if (antrea !== null) this.#antreaWriter.submit(version.name, version.uid, antrea, cause);
     else {
       this.#writer.submit(version.name, version.uid, own, cause);
-      this.#tellFailing(known, facts.progress.failing);
+      this.#announceFailing(known, facts.progress.failing);
     }
     return true;
   }
@@ -375,7 +364,7 @@ export class StatusKeeper {
     return this.#leadsSince !== null && this.#clock.now() < this.#leadsSince + GRACE;
   }
 
-  #tellFailing(known: Known, failing: readonly FailingNode[]): void {
+  #announceFailing(known: Known, failing: readonly FailingNode[]): void {
     const { version } = known;
     const before = known.failingOf === version.generation ? known.failing : new Set();
     const fresh = failing.filter(({ node }) => !before.has(node));

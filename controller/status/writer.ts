@@ -1,16 +1,21 @@
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { Source } from '../../lib/process/turns.ts';
+import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
 import type { AntreaStatus } from './antrea-status.ts';
 import { ANTREA_POLICIES, NODEWALL_POLICIES } from './policy-path.ts';
-import { type QueuedStatus, StatusQueue } from './status-queue.ts';
 
 export interface WriterEvents {
   written(name: string): void;
   /** @param retryIn milliseconds */
   failed(name: string, error: unknown, retryIn: number): void;
+}
+
+interface WantedStatus<T> {
+  readonly uid: string;
+  readonly status: T;
 }
 
 export interface StatusWriter<T = PolicyStatus> {
@@ -46,7 +51,7 @@ const WRITE_TIMES: WriteTimes = {
 
 /**
  * Writes statuses one after another, by default ten a second, each policy at most every two seconds
- * and with its latest status; nodes take turns (StatusQueue). Failed writes are retried, unless the
+ * and with its latest status; nodes take turns (Turns). Failed writes are retried, unless the
  * policy was deleted or replaced by another one of the same name.
  */
 export function statusWriter<T extends object>(
@@ -56,75 +61,57 @@ export function statusWriter<T extends object>(
   target: StatusTarget<T>,
   times: WriteTimes = WRITE_TIMES,
 ): StatusWriter<T> {
-  const queue = new StatusQueue<T>();
+  const wanted = new Map<string, WantedStatus<T>>();
   const written = new Map<string, number>();
-  const retries = new BackOff({ first: times.firstRetry, longest: times.longestRetry });
-  let next = Number.NEGATIVE_INFINITY;
-  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
-  let writing: Promise<void> | null = null;
+  const queue = new WorkQueue({
+    clock,
+    work: write,
+    between: times.between,
+    waits: { first: times.firstRetry, longest: times.longestRetry },
+    failsAsOne: true,
+  });
 
-  function disarm(): void {
-    timer?.cancel();
-    timer = null;
-  }
-
-  /** Wakes at this time, if not before. */
-  function arm(at: number): void {
-    const time = Math.max(at, next);
-    if (writing !== null || (timer !== null && timer.at <= time)) return;
-    disarm();
-    const cancel = clock.after(Math.max(0, time - clock.now()), () => {
-      timer = null;
-      const due = queue.next(clock.now());
-      if (due === null) {
-        if (queue.size > 0) arm(queue.earliest());
-        return;
-      }
-      writing = write(...due).finally(() => {
-        writing = null;
-        if (queue.size > 0) arm(next);
-      });
-    });
-    timer = { at: time, cancel };
-  }
-
-  async function write(name: string, { uid, status, cause }: QueuedStatus<T>): Promise<void> {
-    next = clock.now() + times.between;
+  async function write(name: string, cause: Source): Promise<void> {
+    const now = wanted.get(name);
+    if (now === undefined) return;
+    wanted.delete(name);
     written.set(name, clock.now());
     forgetOld(written, clock.now() - times.betweenOfOne);
     try {
-      const body = { metadata: { uid }, status: target.toPatch(status) };
+      const body = { metadata: { uid: now.uid }, status: target.toPatch(now.status) };
       await request({ method: 'PATCH', path: `${target.path(name)}/status`, body });
-      retries.reset();
+      queue.forget(name);
       events.written(name);
     } catch (error) {
       if (isOfAnother(error)) return;
-      const retry = retries.next();
       // If a newer status is queued, it replaces this one.
-      if (queue.get(name) === undefined) queue.put(name, { uid, status, cause, at: clock.now() + retry });
-      next = clock.now() + retry;
-      events.failed(name, error, retry);
+      if (!wanted.has(name)) wanted.set(name, now);
+      events.failed(name, error, queue.addRateLimited(name, cause));
     }
+  }
+
+  function drop(): Promise<void> {
+    wanted.clear();
+    return queue.clear();
   }
 
   return {
     submit(name, uid, status, cause) {
-      const last = written.get(name);
-      const earliest = last === undefined ? clock.now() : last + times.betweenOfOne;
-      const at = Math.max(earliest, queue.get(name)?.at ?? earliest);
-      queue.put(name, { uid, status, cause, at });
-      arm(at);
+      wanted.set(name, { uid, status });
+      const last = written.get(name) ?? Number.NEGATIVE_INFINITY;
+      queue.addAfter(name, last + times.betweenOfOne - clock.now(), cause);
     },
-    forget: (name) => queue.delete(name),
-    has: (name) => queue.get(name) !== undefined,
+    forget(name) {
+      wanted.delete(name);
+      queue.remove(name);
+    },
+    has: (name) => wanted.has(name),
     async clear() {
-      queue.clear();
-      disarm();
-      await writing;
-      queue.clear();
-      disarm();
+      await drop();
+      // A write that failed meanwhile is not repeated.
+      await drop();
     },
-    waiting: () => queue.size,
+    waiting: () => wanted.size,
   };
 }
 

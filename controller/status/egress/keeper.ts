@@ -4,6 +4,7 @@ import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../
 import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import type { Clock, WallClock } from '../../../lib/process/clock.ts';
+import { WorkQueue } from '../../../lib/process/work-queue.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { policyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
@@ -74,22 +75,19 @@ export class EgressStatusKeeper {
   /** Statuses that were submitted and not seen since. */
   readonly #submitted = new Map<string, EgressStatus>();
   readonly #heard: HeardReports;
+  readonly #queue: WorkQueue<'gateways' | 'statuses'>;
   #state: EgressState | null = null;
   #leadsSince: number | null = null;
-  #cancel: (() => void) | null = null;
-  #cancelListening: (() => void) | null = null;
-  #cancelGateways: (() => void) | null = null;
-  /** Cancels the look that is due when time alone may change a decision. */
-  #cancelNext: (() => void) | null = null;
 
   constructor(options: EgressKeeperOptions) {
     this.#options = options;
     this.#clock = options.clock;
+    this.#queue = new WorkQueue({ clock: options.clock, work: (key) => this.#work(key) });
     this.#heard = new HeardReports(options.clock);
     this.#leases = new Leases({
       clock: options.heartbeatClock,
       granter: options.granter,
-      changed: () => this.#scheduleGateways(),
+      changed: () => this.#enqueue('gateways', 0),
     });
     this.#gateways = new GatewayDecisions({
       ...options,
@@ -109,8 +107,8 @@ export class EgressStatusKeeper {
     const { compiled: last, problems } = before ?? {};
     if (nodes !== last?.nodes) this.#heard.keep(new Set(nodes.map(({ name }) => name)));
     if (allocations !== last?.allocations || nodes !== last.nodes || state.problems !== problems)
-      this.#scheduleGateways();
-    this.#schedule();
+      this.#enqueue('gateways', 0);
+    this.#enqueue('statuses', GATHER);
   }
 
   /** The granter has answered a heartbeat. */
@@ -130,7 +128,7 @@ export class EgressStatusKeeper {
 
   report(report: NodeReport): void {
     const before = this.#heard.receive(report);
-    if (!isDeepStrictEqual(factsOf(before), factsOf(report))) this.#schedule();
+    if (!isDeepStrictEqual(factsOf(before), factsOf(report))) this.#enqueue('statuses', GATHER);
   }
 
   version(before: EgressVersion | null, now: EgressVersion | null): void {
@@ -143,27 +141,21 @@ export class EgressStatusKeeper {
     } else this.#versions.set(key, now);
     // The status in the API counts: what somebody else wrote is replaced at the next look.
     this.#submitted.delete(key);
-    if (one.kind === 'EgressGateway') this.#scheduleGateways();
-    this.#schedule();
+    if (one.kind === 'EgressGateway') this.#enqueue('gateways', 0);
+    this.#enqueue('statuses', GATHER);
   }
 
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
     this.#leadsSince = leads ? this.#clock.now() : null;
-    for (const cancel of [this.#cancel, this.#cancelListening, this.#cancelGateways, this.#cancelNext])
-      cancel?.();
-    this.#cancel = null;
-    this.#cancelListening = null;
-    this.#cancelGateways = null;
-    this.#cancelNext = null;
+    void this.#queue.clear();
     this.#submitted.clear();
     this.#gateways.clear();
     if (leads) {
       if (this.#state !== null) this.#leases.begin(this.#state.compiled.allocations);
-      this.#listen();
-      this.#scheduleGateways();
-      this.#schedule();
+      this.#enqueue('gateways', 0);
+      this.#enqueue('statuses', GATHER);
       return;
     }
     this.#leases.end();
@@ -171,28 +163,15 @@ export class EgressStatusKeeper {
     await Promise.all([writer.clear(), gatewayWriter.clear()]);
   }
 
-  #listen(): void {
-    this.#cancelListening = this.#clock.after(LISTEN, () => {
-      this.#schedule();
-      this.#listen();
-    });
+  /** Owners at once: what waits for one has none meanwhile. Events of one turn count together. */
+  #enqueue(key: 'gateways' | 'statuses', milliseconds: number): void {
+    if (this.#leadsSince !== null && this.#state !== null) this.#queue.addAfter(key, milliseconds);
   }
 
-  #schedule(): void {
-    if (this.#leadsSince === null || this.#state === null) return;
-    this.#cancel ??= this.#clock.after(GATHER, () => {
-      this.#cancel = null;
-      this.#reconcile();
-    });
-  }
-
-  /** At once: what waits for an owner has none meanwhile. Events of one turn count together. */
-  #scheduleGateways(): void {
-    if (this.#leadsSince === null || this.#state === null) return;
-    this.#cancelGateways ??= this.#clock.after(0, () => {
-      this.#cancelGateways = null;
-      if (this.#state !== null) this.#decideGateways(this.#state);
-    });
+  #work(key: 'gateways' | 'statuses'): void {
+    if (this.#state === null) return;
+    if (key === 'gateways') this.#decideGateways(this.#state);
+    else this.#updateStatuses(this.#state);
   }
 
   #decideGateways({ compiled, problems }: EgressState): readonly GatewayDecision[] {
@@ -205,23 +184,20 @@ export class EgressStatusKeeper {
       const key = keyOf(gateway);
       this.#settle(key, gateway.generation, { ...status, nodes: this.#withTunnels(status.nodes, key) }, said);
     }
-    this.#cancelNext?.();
+    // Time alone may change a decision.
     const next = this.#gateways.next();
-    this.#cancelNext =
-      next === Number.POSITIVE_INFINITY
-        ? null
-        : this.#clock.after(Math.ceil(next), () => this.#scheduleGateways());
+    if (next !== Number.POSITIVE_INFINITY) this.#enqueue('gateways', Math.ceil(next));
     return decisions;
   }
 
-  #reconcile(): void {
-    if (this.#state === null) return;
-    const { compiled, policies, problems } = this.#state;
+  #updateStatuses(state: EgressState): void {
+    this.#enqueue('statuses', LISTEN);
+    const { compiled, policies, problems } = state;
     const lines = errorLines(problems);
     const solid = new Set(problems.filter(isSolidError).map(objectOf));
     const decided = new Map<string, Allocation>();
     const there = new Set(compiled.allocations.map(({ gateway }) => keyOf(gateway)));
-    for (const { allocation } of this.#decideGateways(this.#state))
+    for (const { allocation } of this.#decideGateways(state))
       for (const policy of allocation.policies) decided.set(policyKey(policy), allocation);
     const pods = podsOfPolicies(compiled);
     for (const policy of policies) {
