@@ -52,7 +52,15 @@ import { throughput } from './benchmarks/throughput.ts';
 import { compareResults, comparisonText, missingFigures } from './measure/compare.ts';
 import type { Benchmark, Figure } from './measure/figure.ts';
 import { describeMachine, load } from './measure/machine.ts';
-import { figureTable, fromFile, type Measured, type Results, stamp, writeResults } from './measure/report.ts';
+import {
+  figureTable,
+  fromFile,
+  type Measured,
+  machineText,
+  type Results,
+  stamp,
+  writeResults,
+} from './measure/report.ts';
 import { type ResultsFile, readResults } from './measure/results.ts';
 
 const BENCHMARKS: readonly Benchmark[] = [
@@ -187,13 +195,15 @@ async function runAll(
         say(`${benchmark.name} failed: ${error instanceof Error ? error.stack : failure}`);
       }
       const seconds = (performance.now() - start) / 1000;
+      const now = await describeMachine();
       measured.push({
         benchmark,
         figures,
         load: [before, load()],
         seconds,
         failure,
-        at: stamp(await describeMachine()),
+        at: stamp(now),
+        machine: machineText(now),
       });
       await rm(own, { recursive: true });
       say(`${figureTable(figures)}\n  ${benchmark.name} took ${seconds.toFixed(0)} s`);

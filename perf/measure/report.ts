@@ -18,6 +18,8 @@ export interface Measured {
   readonly failure: string | null;
   /** When, and of which revision. */
   readonly at: string;
+  /** The machine in one line; null in results of before it was recorded. */
+  readonly machine: string | null;
 }
 
 export interface Results {
@@ -71,7 +73,9 @@ export function fromFile({ benchmarks, machine }: ResultsFile, known: readonly B
       failure = null,
     } = one;
     const figures = one.figures.map((figure): Figure => ({ ...figure, point: figure.point ?? null }));
-    return [{ benchmark, figures, load: [before, after], seconds, failure, at: one.at ?? stamp(machine) }];
+    const at = one.at ?? stamp(machine);
+    const place = one.machine ?? (at === stamp(machine) ? machineText(machine) : null);
+    return [{ benchmark, figures, load: [before, after], seconds, failure, at, machine: place }];
   });
 }
 
@@ -80,43 +84,59 @@ export function stamp({ date, revision, dirty }: Machine): string {
   return `${date.slice(0, 16).replace('T', ' ')} UTC, revision ${revision}${dirty ? ' with uncommitted changes' : ''}`;
 }
 
+/** Its processors, memory and programs. */
+export function machineText({ cpu, cores, memory, kernel, nft, node }: Machine): string {
+  return `${cores} × ${cpu}, ${memory} GB; kernel ${kernel}, nft ${nft}, Node.js ${node}`;
+}
+
 function toFile({ machine, measured, quick }: Results): ResultsFile {
   return {
     machine,
     quick,
-    benchmarks: measured.map(({ benchmark: { name, title, how }, figures, load, seconds, at, failure }) => ({
-      name,
-      title,
-      how,
-      load,
-      seconds: Math.round(seconds),
-      at,
-      failure,
-      figures: figures.map((figure) => ({ ...figure, reached: isReached(figure) })),
+    benchmarks: measured.map((one) => ({
+      name: one.benchmark.name,
+      title: one.benchmark.title,
+      how: one.benchmark.how,
+      load: one.load,
+      seconds: Math.round(one.seconds),
+      at: one.at,
+      machine: one.machine,
+      failure: one.failure,
+      figures: one.figures.map((figure) => ({ ...figure, reached: isReached(figure) })),
     })),
   };
 }
 
-function markdown({ machine, measured, quick }: Results): string {
-  const { cpu, cores, memory, kernel, nft, node } = machine;
-  const all = measured.flatMap(({ figures }) => figures);
+export function markdown({ measured, quick }: Results): string {
   const minutes = measured.reduce((sum, { seconds }) => sum + seconds, 0) / 60;
   return [
     '# Measured',
     '',
     `Made by \`npm run perf\`${quick ? ' with `--quick`: few trials, a first look' : ''}; not edited by hand. Run it again: \`npm run perf\`, one row: \`npm run perf -- NAME\` (NAME stands in each heading).`,
     '',
-    `${stamp(machine)}; ${cores} × ${cpu}, ${memory} GB; kernel ${kernel}, nft ${nft}, Node.js ${node}. The times below add up to ${minutes.toFixed(0)} minutes; what was measured by its name takes longer than in a run of all.`,
+    `The times below add up to ${minutes.toFixed(0)} minutes; what was measured by its name takes longer than in a run of all.`,
     '',
     '## The targets',
     '',
-    ...markdownTable(all.filter(({ target }) => target !== null)),
+    'The last column is the day and the revision of the measurement; the section of each benchmark has its machine.',
+    '',
+    ...targetTable(measured),
     ...measured.flatMap(section),
     '',
   ].join('\n');
 }
 
-function section({ benchmark, figures, load, seconds, failure, at }: Measured): string[] {
+/** The figures that have a target, each with its day and revision. */
+function targetTable(measured: readonly Measured[]): string[] {
+  const rows = measured.flatMap(({ figures, at }) => {
+    const [, day = at, revision = ''] = /^(\S+) .*revision (.{8})/.exec(at) ?? [];
+    const withTarget = figures.filter(({ target }) => target !== null);
+    return withTarget.map((figure) => [...cells(figure), `${day}, ${revision}`]);
+  });
+  return [[...HEADER, 'measured'], [...HEADER, 'measured'].map(() => '---'), ...rows].map(row);
+}
+
+function section({ benchmark, figures, load, seconds, failure, at, machine }: Measured): string[] {
   const charts = chartsOf(benchmark, figures);
   const listed = figures.filter(({ point }) => point === null);
   return [
@@ -124,7 +144,7 @@ function section({ benchmark, figures, load, seconds, failure, at }: Measured): 
     `## ${benchmark.name}: ${benchmark.title}`,
     '',
     benchmark.how,
-    `${at}. Load average before and after: ${load.join(', ')}; ${seconds.toFixed(0)} s.`,
+    `${at}; ${machine ?? 'the machine was not recorded'}. Load average before and after: ${load.join(', ')}; ${seconds.toFixed(0)} s.`,
     ...(failure === null ? [] : ['', `**It failed:** ${failure}`]),
     ...(listed.length === 0 ? [] : ['', ...markdownTable(listed)]),
     ...charts.flatMap((chart) => [

@@ -19,6 +19,7 @@ export interface BenchmarkResult {
   readonly seconds?: number;
   /** When, and of which revision. */
   readonly at?: string;
+  readonly machine?: string | null;
   /** Why there are no figures. */
   readonly failure?: string | null;
   readonly figures: readonly FigureResult[];
