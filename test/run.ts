@@ -21,7 +21,7 @@ const SUITES = {
     'cli/**/*.test.ts',
     'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',
-    'build/{manifests,package}/**/*.test.ts',
+    'build/{hooks,manifests,package}/**/*.test.ts',
     'test/{dns,docs,fake,structure,oracle,tracer,cases,invalid,migrate,netns,probe}/**/*.test.ts',
   ],
   abuse: ['test/abuse/**/*.test.ts'],
