@@ -173,7 +173,7 @@ describe('compiling of what a namespace can cause', () => {
     const compiling = new Compiling({
       hub,
       statuses: { publish: nothing },
-      egress: { config: DEFAULT_EGRESS_CONFIG, statuses: { publish: nothing } },
+      egress: { config: DEFAULT_EGRESS_CONFIG, statuses: { publishEgress: nothing } },
       metrics: { compiled: nothing, published: nothing, failed: assert.fail, delayed: nothing },
       log: { warn: nothing } as unknown as Log,
       clock: hastyClock(),

@@ -21,11 +21,11 @@ import { type IgnoredAddresses, NONE_IGNORED } from '../publish/node-view-object
 import type { ControllerPod } from '../replicas/controller-pods.ts';
 import type { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
-import type { EgressStatusKeeper } from '../status/egress/keeper.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { NodeEvent } from '../status/node-events.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
+import type { PolicyStatuses } from './policy-statuses.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
 export interface CompilingOptions {
@@ -39,7 +39,7 @@ export interface CompilingOptions {
   /** Egress gateways; absent: their feature gate is off. */
   readonly egress?: {
     readonly config: EgressConfig;
-    readonly statuses: Pick<EgressStatusKeeper, 'publish'>;
+    readonly statuses: Pick<PolicyStatuses, 'publishEgress'>;
   };
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed' | 'delayed'>;
   readonly log: Log;
@@ -228,7 +228,7 @@ export class Compiling {
         problems,
         objects: { egressPolicies: policies },
       } = next;
-      this.#options.egress?.statuses.publish({ ...egress, policies, problems });
+      this.#options.egress?.statuses.publishEgress({ ...egress, policies, problems });
     }
     this.#snapshot = next;
     this.#objects = objects;

@@ -207,7 +207,7 @@ export class ControllerParts {
       hub: this.hub,
       statuses: this.statuses,
       rollouts: { versions: this.#versions, keeper: this.statuses.rollouts },
-      ...(hasEgress(this.#context) ? { egress: { config: egress, statuses: this.statuses.egress } } : {}),
+      ...(hasEgress(this.#context) ? { egress: { config: egress, statuses: this.statuses } } : {}),
       metrics: this.metrics,
       log: this.#context.log,
       clock: this.#process.clock,
@@ -332,7 +332,7 @@ export class ControllerParts {
         else this.watches.freshness.end();
         this.#reactions.happen({ type: 'changed' });
       },
-      heartbeatAnswered: (taken) => this.statuses.egress.heartbeatAnswered(taken),
+      heartbeatAnswered: (taken) => this.statuses.owners.heartbeatAnswered(taken),
       failed: (error) => this.#reactions.happen({ type: 'failed', error }),
     });
   }

@@ -1,8 +1,10 @@
 import type { Compiled } from '../../apis/compiled.ts';
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { RolloutSettings } from '../../apis/rollout.ts';
+import type { NodeReport } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { LeaseOrders } from '../egress/lease/lease-granter.ts';
+import { AddressOwners } from '../egress/owners/address-owners.ts';
 import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
@@ -13,7 +15,7 @@ import { AntreaController } from '../status/antrea-controller.ts';
 import type { AntreaStatus } from '../status/antrea-status.ts';
 import { DEFINITION_TARGET, DefinitionKeeper, type DefinitionPatch } from '../status/definition-keeper.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
-import { EgressStatusKeeper } from '../status/egress/keeper.ts';
+import { type EgressState, EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
 import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import { StatusKeeper } from '../status/keeper.ts';
@@ -58,6 +60,7 @@ const GATEWAY_TIMES: WriteTimes = { between: 5, betweenOfOne: 100, firstRetry: 2
 /** Writes the statuses of policies, and events on them, while this replica leads. */
 export class PolicyStatuses {
   readonly keeper: StatusKeeper;
+  readonly owners: AddressOwners;
   readonly egress: EgressStatusKeeper;
   readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
@@ -126,12 +129,21 @@ export class PolicyStatuses {
       changed: (isAbsent) => this.keeper.setAntreaAbsent(isAbsent),
     });
     this.rollouts = this.#makeRollouts(options, failures);
+    this.owners = this.#makeOwners(options);
     this.egress = new EgressStatusKeeper({
       writer: this.#egressWriter,
       gatewayWriter: this.#gatewayWriter,
       clock,
-      granter: options.heartbeats,
-      heartbeatClock: options.heartbeats,
+      owners: this.owners,
+    });
+  }
+
+  #makeOwners({ clock, heartbeats, metrics, log }: PolicyStatusesOptions): AddressOwners {
+    return new AddressOwners({
+      clock,
+      granter: heartbeats,
+      heartbeatClock: heartbeats,
+      decided: (decisions) => this.egress.decided(decisions),
       moved(gateway, moves) {
         for (const { slot, from, to, epoch, addresses, reason } of moves) {
           metrics.slotMoved(reason);
@@ -183,9 +195,20 @@ export class PolicyStatuses {
     this.definitions.publish(snapshot);
   }
 
+  publishEgress(state: EgressState): void {
+    this.owners.publish(state.compiled);
+    this.egress.publish(state);
+  }
+
+  /** A report, for what depends on egress gateways. */
+  reportEgress(report: NodeReport): void {
+    if (this.owners.report(report)) this.egress.reported();
+  }
+
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
+    this.owners.lead(leads);
     this.#antrea.lead(leads);
     const keepers = [this.keeper, this.egress, this.guardrails, this.definitions];
     await Promise.all(keepers.map((one) => one.lead(leads)));
@@ -199,8 +222,8 @@ export class PolicyStatuses {
   }
 
   /** Counts of floating addresses for the metrics. */
-  egressLeases(): ReturnType<EgressStatusKeeper['leases']> & { readonly nodesNotReady: number } {
-    return { ...this.egress.leases(), nodesNotReady: this.egress.nodesNotReady() };
+  egressLeases(): ReturnType<AddressOwners['counts']> & { readonly nodesNotReady: number } {
+    return { ...this.owners.counts(), nodesNotReady: this.owners.nodesNotReady() };
   }
 
   /** The number of queued statuses. */

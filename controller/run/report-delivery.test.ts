@@ -22,7 +22,7 @@ describe('ReportDelivery', () => {
       statuses: {
         keeper: { report: note('status') },
         rollouts: { reported: () => {} },
-        egress: { report: note('egress') },
+        reportEgress: note('egress'),
         nodeEvents: { receive: note('event') },
       } as unknown as ConstructorParameters<typeof ReportDelivery>[0]['statuses'],
       metrics: { reported: () => calls.push('counted') },

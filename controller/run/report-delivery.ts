@@ -11,7 +11,7 @@ export interface ReportDeliveryOptions {
   /** Returns monotonic milliseconds. */
   readonly now: () => number;
   readonly compiling: Pick<Compiling, 'receiveReport' | 'useReports'>;
-  readonly statuses: Pick<PolicyStatuses, 'keeper' | 'rollouts' | 'egress' | 'nodeEvents'>;
+  readonly statuses: Pick<PolicyStatuses, 'keeper' | 'rollouts' | 'reportEgress' | 'nodeEvents'>;
   readonly hasEgress: boolean;
   readonly metrics: Pick<ControllerMetrics, 'reported'>;
   readonly nodeMetrics: Pick<NodeMetrics, 'receive'>;
@@ -71,7 +71,7 @@ export class ReportDelivery {
     const { statuses, compiling, hasEgress } = this.#options;
     statuses.keeper.report(report);
     statuses.rollouts.reported();
-    if (hasEgress) statuses.egress.report(report);
+    if (hasEgress) statuses.reportEgress(report);
     compiling.receiveReport(report);
   }
 }

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
 import { type Allocation, allocate } from '../../controller/egress/allocation.ts';
 import { compareEgressPolicies } from '../../controller/egress/order.ts';
+import { GatewayDecisions } from '../../controller/egress/owners/gateway-decisions.ts';
 import { CUT, HOLD } from '../../controller/egress/quarantine.ts';
-import { GatewayDecisions } from '../../controller/status/egress/gateway-decisions.ts';
-import { decidePolicy } from '../../controller/status/egress/policy-status.ts';
+import { policyStatus } from '../../controller/status/egress/policy-status.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../fake/egress-objects.ts';
 import { fakeClock } from '../fake/fake-clock.ts';
 import { check } from './runs.ts';
@@ -117,13 +117,13 @@ class Cluster {
 
   #decide(written: number): void {
     const before = this.allocation(this.#seen);
-    const [decision] = this.#leader.decide({ allocations: [before], nodes: NODES }, () => []);
+    const [decision] = this.#leader.decide({ allocations: [before], nodes: NODES });
     const { status, allocation } = decision ?? assert.fail();
     for (const [i, [name, policy]] of [...this.policies].entries()) {
       if ((written & (2 << i)) === 0) continue;
       const user = before.policies.includes(policy) ? allocation : null;
       const facts = { policy, allocation: user, problems: [], pods: 0, nodes: new Map() };
-      this.policies.set(name, { ...policy, status: decidePolicy(facts).status });
+      this.policies.set(name, { ...policy, status: policyStatus(facts).status });
     }
     if ((written & 1) === 1) this.gateway = { ...this.gateway, status };
   }

@@ -51,6 +51,7 @@ const READERS: Readonly<Record<string, string>> = {
     'times that are shown; which nodes are silent, by those of reports',
   'controller/console/documents.ts': 'a time that is shown: of a document',
   'controller/console/surveys.ts': 'a time that is shown: of a document',
+  'controller/egress/owners/hold-times.ts': 'expiry: of released addresses, over leaders',
   'controller/heartbeat/heartbeat-child.ts':
     'expiry: of tokens; a time that is shown: of a renewal of the Lease',
   'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
@@ -64,7 +65,6 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/run/controller-parts.ts': 'a time that is shown: in what a controller says of itself',
   'controller/status/antrea-controller.ts': "expiry: of heartbeats of Antrea's controller",
   'controller/status/definition-keeper.ts': 'which of several records of an object is the newest',
-  'controller/status/egress/hold-times.ts': 'expiry: of released addresses, over leaders',
   'controller/status/egress/keeper.ts': 'a time that is shown: of a condition',
   'controller/status/failure-events.ts': 'a time that is shown: of an Event',
   'controller/status/keeper.ts': 'a time that is shown: of a condition',

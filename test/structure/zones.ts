@@ -10,7 +10,9 @@ export interface Zone {
 }
 
 const LIB = ['lib/net', 'lib/sharing', 'lib/process'];
-const STAGES = ['apis', ...LIB, 'controller', 'agent', 'agent/ipset-ts', 'agent/nftables-napi'];
+/** Zones of the controller. */
+const CONTROLLER = ['controller', 'controller/egress', 'controller/status'];
+const STAGES = ['apis', ...LIB, ...CONTROLLER, 'agent', 'agent/ipset-ts', 'agent/nftables-napi'];
 
 export const ZONES: readonly Zone[] = [
   { folder: 'lib/net', mayImport: [], reason: 'arithmetic of addresses knows nothing of policies' },
@@ -25,7 +27,21 @@ export const ZONES: readonly Zone[] = [
     mayImport: ['lib/net', 'lib/sharing'],
     reason: 'the values between the stages know none of them',
   },
-  { folder: 'controller', mayImport: ['apis', ...LIB], reason: 'stages 1 to 3 run without an agent' },
+  {
+    folder: 'controller',
+    mayImport: ['apis', ...LIB, ...CONTROLLER],
+    reason: 'stages 1 to 3 run without an agent',
+  },
+  {
+    folder: 'controller/egress',
+    mayImport: ['apis', ...LIB, 'controller'],
+    reason: 'decides who owns an address, however that is reported',
+  },
+  {
+    folder: 'controller/status',
+    mayImport: ['apis', ...LIB, 'controller', 'controller/egress'],
+    reason: 'reports what others decided',
+  },
   {
     folder: 'agent',
     mayImport: ['apis', ...LIB, 'agent/ipset-ts', 'agent/nftables-napi'],

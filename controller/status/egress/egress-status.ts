@@ -1,15 +1,14 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { PolicyCondition } from '../../../apis/policy-status.ts';
 import { utcText } from '../../../lib/process/clock.ts';
+import type { PoolUsage } from '../../egress/owners/decide-gateway.ts';
 
 /** The whole status of an EgressGateway, as it is written (apis/schema/egress-status.ts). */
 export interface WrittenGatewayStatus extends EgressGatewayStatus {
   readonly observedGeneration: number;
   /** `tunnel`: the address of the node's end of the tunnel, as its agent reports it. */
   readonly nodes: readonly (EgressGatewayStatus['nodes'][number] & { readonly tunnel?: string })[];
-  readonly usage: {
-    readonly [family in 'ipv4' | 'ipv6']?: { readonly total: string; readonly used: number };
-  };
+  readonly usage: PoolUsage;
   readonly conditions: readonly EgressCondition[];
 }
 
@@ -64,6 +63,15 @@ export function accepted(
   const more = problems.length === 1 ? '' : ` (and ${problems.length - 1} more)`;
   const message = `${first.slice(0, LONGEST)}${more}`;
   return { type: 'Accepted', status: 'False', reason: isWaiting ? 'Waiting' : 'Invalid', message };
+}
+
+/** The condition Ready of a gateway. */
+export function gatewayReady(nodes: EgressGatewayStatus['nodes']): EgressConditionState {
+  const ready = nodes.filter((node) => node.ready).length;
+  const message = `${ready} of ${nodes.length} nodes are ready.`;
+  return ready > 0
+    ? { type: 'Ready', status: 'True', reason: 'NodesReady', message }
+    : { type: 'Ready', status: 'False', reason: nodes.length === 0 ? 'NoNodes' : 'NoReadyNode', message };
 }
 
 const LONGEST = 500;

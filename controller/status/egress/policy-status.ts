@@ -18,7 +18,7 @@ export interface PolicyFacts {
   readonly ownerLack?: (owner: string) => string | null;
 }
 
-export function decidePolicy(facts: PolicyFacts): {
+export function policyStatus(facts: PolicyFacts): {
   readonly status: Omit<WrittenPolicyStatus, 'conditions' | 'observedGeneration'>;
   readonly said: readonly EgressConditionState[];
 } {

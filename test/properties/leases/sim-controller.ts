@@ -3,9 +3,10 @@ import type { EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
 import type { CompiledEgress } from '../../../controller/egress/compile-egress.ts';
 import { LeaseGranter } from '../../../controller/egress/lease/lease-granter.ts';
+import { AddressOwners } from '../../../controller/egress/owners/address-owners.ts';
+import type { SlotMove } from '../../../controller/egress/owners/decide-gateway.ts';
 import type { EgressStatus } from '../../../controller/status/egress/egress-status.ts';
 import type { EgressVersion } from '../../../controller/status/egress/egress-versions.ts';
-import type { SlotMove } from '../../../controller/status/egress/gateway-status.ts';
 import { EgressStatusKeeper } from '../../../controller/status/egress/keeper.ts';
 import type { StatusWriter } from '../../../controller/status/writer.ts';
 import { Process, type World } from './world.ts';
@@ -28,11 +29,12 @@ export interface SimControllerOptions {
   readonly moved: (gateway: string, moves: readonly SlotMove[]) => void;
 }
 
-/** A controller's process, as far as it deals with floating addresses: the real keeper. */
+/** A controller's process, as far as it deals with floating addresses: the real parts. */
 export class SimController {
   readonly process: Process;
   readonly #options: SimControllerOptions;
   readonly #granter: LeaseGranter;
+  readonly #owners: AddressOwners;
   readonly #keeper: EgressStatusKeeper;
   /** The wall clock jumps. */
   dateOffset = 0;
@@ -51,15 +53,20 @@ export class SimController {
     this.#granter = new LeaseGranter({
       clock,
       isLeader: isElected,
-      answered: (one) => this.#keeper.heartbeatAnswered(one),
+      answered: (one) => this.#owners.heartbeatAnswered(one),
+    });
+    this.#owners = new AddressOwners({
+      clock,
+      granter: this.#granter,
+      heartbeatClock: clock,
+      decided: (decisions) => this.#keeper.decided(decisions),
+      moved,
     });
     this.#keeper = new EgressStatusKeeper({
       writer: this.#writer(),
       gatewayWriter: this.#writer(),
       clock,
-      granter: this.#granter,
-      heartbeatClock: clock,
-      moved,
+      owners: this.#owners,
     });
   }
 
@@ -68,6 +75,7 @@ export class SimController {
       if (state.version <= this.#seen) return;
       this.#seen = state.version;
       for (const one of state.versions) this.#keeper.version(null, one);
+      this.#owners.publish(state.compiled);
       this.#keeper.publish({ ...state, nodes: new Map(), problems: [] });
       this.#turn();
     });
@@ -77,7 +85,7 @@ export class SimController {
   elected(version: number): void {
     this.process.run(() => {
       this.#mustSee = version;
-      for (const node of this.#options.nodes) this.#keeper.report(reportOf(node));
+      for (const node of this.#options.nodes) this.#owners.report(reportOf(node));
       this.#turn();
     });
   }
@@ -98,6 +106,7 @@ export class SimController {
     const leads = this.#mustSee !== null && this.#seen >= this.#mustSee && this.#options.isElected();
     if (leads === this.#leads) return;
     this.#leads = leads;
+    this.#owners.lead(leads);
     void this.#keeper.lead(leads);
   }
 

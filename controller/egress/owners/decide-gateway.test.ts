@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import type { EgressGateway, EgressGatewaySpec, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { Node } from '../../../apis/objects.ts';
-import { allocate } from '../../egress/allocation.ts';
-import { decideGateway, type GatewayFacts, type Unready } from './gateway-status.ts';
-import { decidePolicy } from './policy-status.ts';
+import { allocate } from '../allocation.ts';
+import { decideGateway, type GatewayFacts, type Unready } from './decide-gateway.ts';
 
 const SPEC: EgressGatewaySpec = {
   nodeSelector: { matchLabels: { gateway: 'true' } },
@@ -60,7 +59,7 @@ function decided(spec: Partial<EgressGatewaySpec>, ...readiness: Unready[]) {
 }
 
 function facts(unready: Unready): GatewayFacts {
-  return { unready, problems: [], holdTimeOf: HELD, leaseSecondsOf: () => null, hasConflict: () => false };
+  return { unready, holdTimeOf: HELD, leaseSecondsOf: () => null, hasConflict: () => false };
 }
 
 const HELD = () => ({ heldUntil: '2026-01-01T00:05:00Z', left: 300_000 });
@@ -70,7 +69,7 @@ const allBut =
   (name) =>
     name === out ? 'NotReady' : null;
 
-describe('the status of an egress gateway', () => {
+describe('the decision for an egress gateway', () => {
   it('keeps the owner of source Node until it is not ready, and then the other one', () => {
     const [first] = decided({}, all);
     const owner = first?.status.slots[0]?.node ?? '';
@@ -86,7 +85,7 @@ describe('the status of an egress gateway', () => {
         [{ name: '0', node: other, epoch: 2, addresses: [] }],
       ],
     );
-    assert.deepEqual(states[4]?.said[1]?.reason, 'NoReadyNode');
+    assert.ok(states[4]?.status.nodes.every(({ ready }) => !ready));
     assert.deepEqual(
       states[2]?.status.nodes.find(({ name }) => name === owner),
       {
@@ -172,20 +171,6 @@ describe('a released floating address', () => {
       { address: '203.0.113.1', policy: 'shop/p', heldUntil: HELD().heldUntil },
     ]);
     assert.deepEqual(held.status.slots, first.slots);
-    const { said } = decidePolicy({
-      policy: waiting[0] ?? assert.fail(),
-      allocation: held.allocation,
-      problems: [],
-      pods: 0,
-      nodes: new Map(),
-    });
-    assert.deepEqual(
-      [said[1]?.reason, said[1]?.message],
-      [
-        'AddressHeld',
-        'Connections of another policy may still use what it released: 203.0.113.1 until 2026-01-01T00:05:00Z.',
-      ],
-    );
     const cut = decideWith(waiting, held.status, 0).status;
     assert.ok(cut.slots.every(({ addresses }) => addresses.length === 0));
     assert.deepEqual(decideWith(waiting, cut, 1).status.addresses, held.status.addresses);
@@ -202,81 +187,5 @@ describe('a released floating address', () => {
     const first = decideWith([fixed('p')], null).status;
     const held = decideWith([], first).status;
     assert.deepEqual(decideWith([fixed('p')], held).status.addresses, first.addresses);
-  });
-});
-
-describe('the status of an egress policy', () => {
-  const of = (spec: Partial<EgressGatewaySpec>, unready: Unready = all) => {
-    const { allocation, status } = decideGateway(allocate(gateway(spec), nodes, [policy]), facts(unready));
-    const waiting = new Map([
-      ['n1', null],
-      ['n2', 'AgentOff'],
-    ]);
-    return {
-      ...decidePolicy({ policy, allocation, problems: [], pods: 3, nodes: waiting }),
-      gateway: status,
-    };
-  };
-
-  it('has the addresses of both families, their owners, and what nodes do', () => {
-    const { status, said, gateway: own } = of(POOL);
-    assert.equal(status.addresses.length, 2);
-    const slot = own.slots.find(({ addresses }) => addresses.length > 0);
-    assert.deepEqual([status.addresses, status.owners], [slot?.addresses, [slot?.node]]);
-    assert.deepEqual([status.currentNodesRealized, status.desiredNodesRealized, status.pods], [1, 2, 3]);
-    assert.deepEqual(
-      said.map(({ type, status: is, reason, message }) => [type, is, reason, message]),
-      [
-        ['Accepted', 'True', 'Valid', 'The policy is valid.'],
-        ['AddressAllocated', 'True', 'Allocated', `The policy has ${status.addresses.join(', ')}.`],
-        ['Realized', 'False', 'Realizing', '1 of 2 nodes enforce the policy; n2: AgentOff.'],
-      ],
-    );
-  });
-
-  it('has the address of the node, with source Node', () => {
-    const { status, gateway: own } = of({});
-    const owner = own.slots[0]?.node ?? '';
-    assert.deepEqual(status.addresses, nodes.find(({ name }) => name === owner)?.addresses);
-    assert.deepEqual(status.owners, [owner]);
-  });
-
-  it('says why it has no address', () => {
-    assert.equal(of({}, () => 'NotReady').said[1]?.reason, 'NoReadyNode');
-    const { said } = decidePolicy({
-      policy,
-      allocation: null,
-      problems: ['x', 'y'],
-      pods: 0,
-      nodes: new Map(),
-    });
-    const facts = { policy, allocation: null, problems: ['x'], isWaiting: true, pods: 0, nodes: new Map() };
-    assert.equal(decidePolicy(facts).said[0]?.reason, 'Waiting');
-    assert.deepEqual(
-      said.map(({ reason, message }) => [reason, message]),
-      [
-        ['Invalid', 'x (and 1 more)'],
-        ['NoGateway', 'There is no gateway that it may use.'],
-        ['NoNodes', '0 of 0 nodes enforce the policy.'],
-      ],
-    );
-  });
-
-  it('is not realized where a gateway drops its connections', () => {
-    const { allocation } = decideGateway(allocate(gateway({}), nodes, [policy]), facts(all));
-    const { said } = decidePolicy({
-      policy,
-      allocation,
-      problems: [],
-      pods: 1,
-      nodes: new Map([['n1', null]]),
-      ownerLack: () => 'NetworkIncomplete: no device',
-    });
-    const owner = decided({}, all)[0]?.status.slots[0]?.node;
-    assert.equal(said[2]?.status, 'False');
-    assert.equal(
-      said[2]?.message,
-      `1 of 1 nodes enforce the policy; gateway ${owner}: NetworkIncomplete: no device.`,
-    );
   });
 });

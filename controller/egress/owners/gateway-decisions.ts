@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
 import type { Node } from '../../../apis/objects.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import type { Allocation } from '../../egress/allocation.ts';
-import type { CompiledEgress } from '../../egress/compile-egress.ts';
-import { decideGateway, type GatewayDecision, type SlotMove } from './gateway-status.ts';
+import type { Allocation } from '../allocation.ts';
+import type { CompiledEgress } from '../compile-egress.ts';
+import { decideGateway, type GatewayDecision, type SlotMove } from './decide-gateway.ts';
 import { HoldTimes } from './hold-times.ts';
 import { LatestAddresses } from './latest-addresses.ts';
 import type { Leases } from './leases.ts';
@@ -45,11 +45,7 @@ export class GatewayDecisions {
     this.#holdTimes = new HoldTimes(options.clock);
   }
 
-  /** @param problemsOf the lines of the errors of a gateway */
-  decide(
-    { allocations, nodes }: Pick<CompiledEgress, 'allocations' | 'nodes'>,
-    problemsOf: (gateway: EgressGateway) => readonly string[],
-  ): readonly GatewayDecision[] {
+  decide({ allocations, nodes }: Pick<CompiledEgress, 'allocations' | 'nodes'>): readonly GatewayDecision[] {
     const byName = new Map(nodes.map((node) => [node.name, node]));
     this.#holdTimes.begin();
     const decided = new Map(
@@ -57,7 +53,7 @@ export class GatewayDecisions {
         const unready = new Map(
           before.candidates.map(({ name }) => [name, this.#unready(byName.get(name), before)] as const),
         );
-        return [before.gateway, this.#one(before, unready, problemsOf(before.gateway))] as const;
+        return [before.gateway, this.#one(before, unready)] as const;
       }),
     );
     this.#decided = decided;
@@ -86,11 +82,7 @@ export class GatewayDecisions {
     return new Set(nodes.flatMap(({ name, ready }) => (ready ? [] : [name]))).size;
   }
 
-  #one(
-    before: Allocation,
-    unready: ReadonlyMap<string, string | null>,
-    problems: readonly string[],
-  ): Decided {
+  #one(before: Allocation, unready: ReadonlyMap<string, string | null>): Decided {
     const { gateway } = before;
     const slots = gateway.status?.slots ?? [];
     const leaseSeconds = new Map(
@@ -99,14 +91,13 @@ export class GatewayDecisions {
     const conflicts = new Set(
       before.candidates.flatMap(({ name }) => (this.#options.leases.hasConflict(before, name) ? [name] : [])),
     );
-    const facts = [unready, leaseSeconds, conflicts, problems];
+    const facts = [unready, leaseSeconds, conflicts];
     const last = this.#decided.get(gateway);
     const holdsBack =
       last?.decision.status.addresses?.some(({ heldUntil }) => heldUntil !== undefined) ?? true;
     if (last?.before === before && !holdsBack && isDeepStrictEqual(last.facts, facts)) return last;
     const decision = decideGateway(this.#withLatest(before), {
       unready: (name) => unready.get(name) ?? null,
-      problems,
       holdTimeOf: (record, phase) => this.#holdTimes.of(nameOf(gateway), record, phase),
       leaseSecondsOf: (name) => leaseSeconds.get(name) ?? null,
       hasConflict: (name) => conflicts.has(name),

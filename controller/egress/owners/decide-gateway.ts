@@ -1,10 +1,9 @@
 import { ADDRESS_CONFLICT } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
-import { type Allocation, allocate, homes } from '../../egress/allocation.ts';
-import { type HoldTimeOf, quarantine } from '../../egress/quarantine.ts';
-import { rendezvous } from '../../egress/rendezvous.ts';
-import { accepted, type EgressConditionState, type WrittenGatewayStatus } from './egress-status.ts';
+import { type Allocation, allocate, homes } from '../allocation.ts';
+import { type HoldTimeOf, quarantine } from '../quarantine.ts';
+import { rendezvous } from '../rendezvous.ts';
 
 /** Why a candidate takes no traffic; null: it does. */
 export type Unready = (node: string) => string | null;
@@ -15,7 +14,6 @@ export type LeaseSecondsOf = (slot: string) => number | null;
 /** The facts that a decision depends on besides the objects. */
 export interface GatewayFacts {
   readonly unready: Unready;
-  readonly problems: readonly string[];
   readonly holdTimeOf: HoldTimeOf;
   readonly leaseSecondsOf: LeaseSecondsOf;
   /** Whether another host has an address of the node: it is ready all the same. */
@@ -33,9 +31,13 @@ export interface SlotMove {
   readonly reason: string;
 }
 
+/** How many addresses the pools have, and policies use. */
+export type PoolUsage = {
+  readonly [family in 'ipv4' | 'ipv6']?: { readonly total: string; readonly used: number };
+};
+
 export interface GatewayDecision {
-  readonly status: Omit<WrittenGatewayStatus, 'conditions' | 'observedGeneration'>;
-  readonly said: readonly EgressConditionState[];
+  readonly status: EgressGatewayStatus & { readonly usage: PoolUsage };
   /** The allocation that follows from the status. */
   readonly allocation: Allocation;
   readonly moves: readonly SlotMove[];
@@ -48,7 +50,7 @@ export interface GatewayDecision {
  */
 export function decideGateway(
   before: Allocation,
-  { unready, problems, holdTimeOf, leaseSecondsOf, hasConflict }: GatewayFacts,
+  { unready, holdTimeOf, leaseSecondsOf, hasConflict }: GatewayFacts,
 ): GatewayDecision {
   const { gateway, nodes, policies } = before;
   const last = gateway.status?.slots ?? [];
@@ -64,11 +66,9 @@ export function decideGateway(
   const allocation = allocate({ ...gateway, status }, nodes, policies);
   const { records, over } = quarantine(allocation, holdTimeOf);
   const slots = gateway.spec.source === 'Node' ? kept : floatingSlots(allocation, last, over, leaseSecondsOf);
-  const count = ready.filter((node) => node.ready).length;
   const next = { nodes: ready, slots, addresses: records, usage: usageOf(allocation) };
   return {
     status: next,
-    said: [accepted('gateway', problems), readyCondition(count, ready.length)],
     allocation: { ...allocation, gateway: { ...gateway, status: next } },
     moves: movesOf(last, slots, ready),
   };
@@ -135,7 +135,7 @@ function movesOf(last: Slots, now: Slots, nodes: EgressGatewayStatus['nodes']): 
   });
 }
 
-function usageOf({ pool, addresses }: Allocation): WrittenGatewayStatus['usage'] {
+function usageOf({ pool, addresses }: Allocation): PoolUsage {
   const used = new Set([...addresses.values()].flatMap((own) => FAMILIES.flatMap((family) => own[family])));
   const families = FAMILIES.flatMap((family) => {
     const total = pool.merged[family].reduce((sum, { first, last }) => sum + last - first + 1n, 0n);
@@ -144,11 +144,4 @@ function usageOf({ pool, addresses }: Allocation): WrittenGatewayStatus['usage']
     return [[`ipv${family}`, { total: `${total}`, used: own.length }] as const];
   });
   return Object.fromEntries(families);
-}
-
-function readyCondition(ready: number, all: number): EgressConditionState {
-  const message = `${ready} of ${all} nodes are ready.`;
-  return ready > 0
-    ? { type: 'Ready', status: 'True', reason: 'NodesReady', message }
-    : { type: 'Ready', status: 'False', reason: all === 0 ? 'NoNodes' : 'NoReadyNode', message };
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
-import { allocate } from '../../egress/allocation.ts';
-import { LeaseGranter } from '../../egress/lease/lease-granter.ts';
+import { allocate } from '../allocation.ts';
+import { LeaseGranter } from '../lease/lease-granter.ts';
 import { Leases } from './leases.ts';
 
 const ADDRESS = '198.51.100.1';

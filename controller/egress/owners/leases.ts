@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { leaseName } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import type { Allocation } from '../../egress/allocation.ts';
-import { EarlierLeases } from '../../egress/lease/earlier-leases.ts';
-import type { LeaseOrders, Taken } from '../../egress/lease/lease-granter.ts';
-import { type Heard, LeaseTable, type WrittenSlot } from '../../egress/lease/lease-table.ts';
-import { hasConflict, heartbeatLack, leaseOf, silencesAt, silentAt } from '../../egress/lease/readiness.ts';
-import type { GatewayDecision } from './gateway-status.ts';
+import type { Allocation } from '../allocation.ts';
+import { EarlierLeases } from '../lease/earlier-leases.ts';
+import type { LeaseOrders, Taken } from '../lease/lease-granter.ts';
+import { type Heard, LeaseTable, type WrittenSlot } from '../lease/lease-table.ts';
+import { hasConflict, heartbeatLack, leaseOf, silencesAt, silentAt } from '../lease/readiness.ts';
+import type { GatewayDecision } from './decide-gateway.ts';
 
 export interface LeasesOptions {
   /** That of the heartbeats. */
@@ -19,8 +19,8 @@ export interface LeasesOptions {
 }
 
 /**
- * The leases of floating addresses as the leader's statuses decide about them: tells the granter
- * the slots as the API has them, and follows what it has granted.
+ * The leases of floating addresses as the leader decides about them: passes the slots to the
+ * granter as the API has them, and follows what it has granted.
  */
 export class Leases {
   readonly #options: LeasesOptions;
@@ -60,7 +60,7 @@ export class Leases {
     this.#options.granter.end();
   }
 
-  /** Takes the state of the API; called by replicas that do not lead, too. */
+  /** The state of the API; called by replicas that do not lead, too. */
   publish(allocations: readonly Allocation[]): void {
     if (allocations === this.#allocations) return;
     const now = this.#options.clock.now();
@@ -76,7 +76,7 @@ export class Leases {
   }
 
   /**
-   * Takes the decisions that are to be in the API: a slot that is to move is not granted any more.
+   * The decisions that are to be in the API: a slot that is to move is not granted any more.
    * Else an owner that has given it up would have it again, until its next heartbeat.
    */
   decided(decisions: readonly GatewayDecision[]): void {

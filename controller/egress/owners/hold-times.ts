@@ -1,7 +1,7 @@
 import type { HeldAddress } from '../../../apis/egress/objects.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
 import { utcText } from '../../../lib/process/clock.ts';
-import { CUT, HOLD, type HoldPhase, type HoldTime } from '../../egress/quarantine.ts';
+import { CUT, HOLD, type HoldPhase, type HoldTime } from '../quarantine.ts';
 
 interface Known {
   readonly heldUntil: string;

@@ -1,6 +1,30 @@
 import assert from 'node:assert/strict';
+import { SILENCE } from '../../../apis/node-phase.ts';
 import type { NodeReport } from '../../../apis/stream.ts';
-import { agentLack, networkLack } from './agent-lack.ts';
+import { fakeClock } from '../../../test/fake/fake-clock.ts';
+import { AgentReports, agentLack, networkLack } from './agent-reports.ts';
+
+const report = (node: string): NodeReport => ({ node }) as NodeReport;
+
+describe('AgentReports', () => {
+  it('has a silent agent’s last report, and forgets those of deleted nodes', () => {
+    const clock = fakeClock();
+    const reports = new AgentReports(clock);
+    assert.equal(reports.receive(report('a')), true);
+    reports.receive(report('gone'));
+    clock.pass(SILENCE + 1);
+    const first = report('new');
+    reports.receive(first);
+    assert.equal(reports.fresh('a'), undefined);
+    assert.deepEqual(reports.last('a'), report('a'));
+    reports.keep(new Set(['a']));
+    assert.equal(reports.size, 2, 'a node that is not listed yet stays');
+    assert.equal(reports.last('gone'), undefined);
+    assert.equal(reports.last('new'), first);
+    assert.equal(reports.receive(report('new')), false);
+    assert.equal(reports.receive({ ...first, egress: {} }), true);
+  });
+});
 
 const REPORT: NodeReport = {
   node: 'n1',
