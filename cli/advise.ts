@@ -4,11 +4,13 @@ import { type ClusterObjects, type Direction, NO_OBJECTS } from '../apis/objects
 import { validateOptions } from '../apis/validate/object.ts';
 import { AdviceCollector } from '../controller/advise/advice-collector.ts';
 import { type Advice, advise } from '../controller/advise/advise.ts';
+import type { Unheard } from '../controller/advise/gaps.ts';
 import { tierPriority } from '../controller/compile/tiers.ts';
 import { askEach, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { listObjects } from '../controller/kubeapi/list-objects.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { compareText } from '../lib/sharing/order.ts';
 import { adviceYaml, toManifest } from './advice-yaml.ts';
 import { withCluster } from './cluster-api.ts';
 import { guarantees } from './guarantees.ts';
@@ -41,8 +43,7 @@ export interface AdviseCommandOptions {
 interface Heard {
   readonly objects: ClusterObjects;
   readonly collector: AdviceCollector;
-  readonly silent: readonly { readonly node: string; readonly message: string }[];
-  readonly notAsked: readonly string[];
+  readonly unheard: Unheard;
   /** Milliseconds since 1970. */
   readonly now: number;
   readonly isCluster: boolean;
@@ -53,36 +54,31 @@ interface Heard {
  * of files. Exit status 3 if no node answers.
  */
 export async function adviseCommand(options: AdviseCommandOptions): Promise<ExitStatus> {
-  const settings = settingsOf(options);
+  const { direction, tier, output } = options;
+  const settings = {
+    directions: direction === undefined ? (['ingress', 'egress'] as const) : [direction],
+    maxCidrs: numberOption('--max-cidrs', options.maxCidrs, 1_000),
+    tier,
+    priority: numberOption('--priority', options.priority, 10_000),
+  };
   const config = await loadConfig(options.config);
   const heard = await hear(options, config);
-  const { objects, collector, silent, notAsked, now } = heard;
-  if (tierPriority(objects.tiers, 'nodewall.io', options.tier) === null)
-    throw new CommandError(EXIT.usage, `--tier: there is no tier ${JSON.stringify(options.tier)}`);
+  const { objects, collector } = heard;
+  if (tierPriority(objects.tiers, 'nodewall.io', tier) === null)
+    throw new CommandError(EXIT.usage, `--tier: there is no tier ${JSON.stringify(tier)}`);
   if (collector.windows.length === 0)
     throw new CommandError(EXIT.refused, 'no node has answered: there is nothing to advise from');
-  const advice = advise(collector, objects, { ...settings, unheard: { silent, notAsked }, now });
-  await print(
-    options.output === 'json' ? json(toJson(advice)) : adviceYaml(advice, nextLines(advice, heard)),
-  );
+  const advice = advise(collector, objects, { ...settings, ...heard });
+  await print(output === 'json' ? json(toJson(advice)) : adviceYaml(advice, nextLines(advice, heard)));
   return EXIT.done;
 }
 
-function settingsOf({ direction, maxCidrs, tier, priority }: AdviseCommandOptions) {
-  return {
-    directions: direction === undefined ? (['ingress', 'egress'] as const) : [direction],
-    maxCidrs: numberOption('--max-cidrs', maxCidrs, 1, 1_000),
-    tier,
-    priority: numberOption('--priority', priority, 1, 10_000),
-  };
-}
-
-function numberOption(option: string, text: string, least: number, most: number): number {
+function numberOption(option: string, text: string, most: number): number {
   const value = Number(text);
-  if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+  if (/^\d+$/.test(text) && value >= 1 && value <= most) return value;
   throw new CommandError(
     EXIT.usage,
-    `${option}: ${JSON.stringify(text)}: must be a whole number from ${least} to ${most}`,
+    `${option}: ${JSON.stringify(text)}: must be a whole number from 1 to ${most}`,
   );
 }
 
@@ -99,8 +95,7 @@ async function hear(options: AdviseCommandOptions, config: Config): Promise<Hear
     );
   if (!machine && manifests === undefined && (isOfCluster || hasKubeconfig(kubeconfig)))
     return await hearCluster(options, config);
-  const found = await allFlowsOfMachine(options);
-  return collected([found], await objectsFor([found], options, config), config, { now: Date.now() });
+  return { ...(await collected([await allFlowsOfMachine(options)], options, config)), now: Date.now() };
 }
 
 /** Asks nodes of a cluster, and keeps of each answer what advice needs. */
@@ -113,18 +108,16 @@ async function hearCluster(options: AdviseCommandOptions, config: Config): Promi
     const collector = new AdviceCollector(objects, config.interfaceGroups.pods);
     const guarantee = guarantees(objects, config);
     const silent: { node: string; message: string }[] = [];
-    const ask = async (name: string): Promise<void> => {
-      const answer = await allFlowsOfNode(request, name);
-      collector.add(name, answer, guarantee(name));
-    };
+    const ask = async (name: string): Promise<void> =>
+      collector.add(name, await allFlowsOfNode(request, name), guarantee(name));
     const failed = (name: string, message: string): void => {
       silent.push({ node: name, message: `did not answer: ${message}` });
       sayFailed(name, message);
     };
     await askEach(asked, ask, failed, INVENTORIES_AT_ONCE);
-    silent.sort((a, b) => (a.node < b.node ? -1 : 1));
+    silent.sort((a, b) => compareText(a.node, b.node));
     const notAsked = objects.nodes.map(({ name }) => name).filter((name) => !asked.includes(name));
-    return { objects, collector, silent, notAsked, now: Date.now(), isCluster: true };
+    return { objects, collector, unheard: { silent, notAsked }, now: Date.now(), isCluster: true };
   });
 }
 
@@ -138,12 +131,8 @@ async function askedNodes(
   const unknown = (node ?? []).filter((name) => !all.has(name)).map((name) => JSON.stringify(name));
   if (unknown.length > 0)
     throw new CommandError(EXIT.usage, `--node: the cluster has no Node ${unknown.join(', ')}`);
-  const query = { labelSelector: selector ?? '' };
-  const { objects: selected } = await listObjects(
-    request,
-    { path: '/api/v1/nodes', query },
-    Number.POSITIVE_INFINITY,
-  );
+  const list = { path: '/api/v1/nodes', query: { labelSelector: selector ?? '' } };
+  const { objects: selected } = await listObjects(request, list, Number.POSITIVE_INFINITY);
   const names = selected.flatMap(({ metadata }) => metadata?.name ?? []);
   const asked = names.filter((name) => all.has(name) && (node === undefined || node.includes(name)));
   if (asked.length > 0) return asked.sort();
@@ -159,71 +148,54 @@ async function hearFiles(
   // When they were asked for: files are read later, and elsewhere.
   const times = found.flatMap(({ liveAt, flows }) => [liveAt, ...flows.map(({ lastSeen }) => lastSeen)]);
   const now = times.reduce((latest, time) => Math.max(latest, Date.parse(String(time)) || 0), 0);
-  const objects = await objectsFor(found, options, config);
+  const heard = await collected(found, options, config);
   const answered = new Set(found.map(({ node }) => node));
-  const silent = objects.nodes
-    .map(({ name }) => name)
-    .filter((name) => !answered.has(name))
-    .sort();
-  return {
-    ...collected(found, objects, config, { now }),
-    silent: silent.map((node) => ({ node, message: 'no file has its flows' })),
-    isCluster: objects.nodes.length > 1,
+  const silent = heard.objects.nodes.map(({ name }) => name).filter((name) => !answered.has(name));
+  const unheard = {
+    silent: silent.sort().map((node) => ({ node, message: 'no file has its flows' })),
+    notAsked: [],
   };
+  return { ...heard, now, unheard, isCluster: heard.objects.nodes.length > 1 };
 }
 
-function collected(
-  found: readonly NodeFlows[],
-  objects: ClusterObjects,
-  config: Config,
-  { now }: { readonly now: number },
-): Heard {
-  const collector = new AdviceCollector(objects, config.interfaceGroups.pods);
-  const guarantee = guarantees(objects, config);
-  for (const one of found) collector.add(one.node, one, guarantee(one.node));
-  return { objects, collector, silent: [], notAsked: [], now, isCluster: false };
-}
-
-/** The objects of the manifests, with this machine's Node if they declare none. */
-async function objectsFor(
+/** With the objects of the manifests, and this machine's Node if they declare none. */
+async function collected(
   found: readonly NodeFlows[],
   { manifests = [] }: AdviseCommandOptions,
   config: Config,
-): Promise<ClusterObjects> {
+): Promise<Omit<Heard, 'now'>> {
   const read = manifests.length === 0 ? NO_OBJECTS : (await load({ manifests }, config)).objects;
-  const machine = new MachineNode({ ...validateOptions(config), egress: true });
-  const objects = machine.with(read);
-  const declared = new Set(objects.nodes.map(({ name }) => name));
-  for (const { node } of found) {
-    if (declared.has(node)) continue;
-    throw new CommandError(
-      EXIT.invalid,
-      `the flows are of Node ${JSON.stringify(node)}, which is not declared: give the manifests that declare it with --manifests`,
-    );
+  const objects = new MachineNode({ ...validateOptions(config), egress: true }).with(read);
+  const collector = new AdviceCollector(objects, config.interfaceGroups.pods);
+  const guarantee = guarantees(objects, config);
+  for (const one of found) {
+    if (!objects.nodes.some(({ name }) => name === one.node))
+      throw new CommandError(
+        EXIT.invalid,
+        `the flows are of Node ${JSON.stringify(one.node)}, which is not declared: give the manifests that declare it with --manifests`,
+      );
+    collector.add(one.node, one, guarantee(one.node));
   }
-  return objects;
+  return { objects, collector, unheard: { silent: [], notAsked: [] }, isCluster: false };
 }
 
 /** Advice on the next steps with the policies. */
 function nextLines({ roles }: Advice, { isCluster }: Heard): string[] {
-  const names = roles.flatMap(({ policies }) => policies.map(({ name }) => name));
-  const [first = 'NAME'] = names;
-  if (!isCluster)
-    return [
-      'Next, with this file as advised.yaml:',
-      '  nodewall validate --manifests advised.yaml',
-      '  nodewall impact -f advised.yaml    # what it would deny of what was seen',
-      '  cp advised.yaml /etc/nodewall/manifests/    # the audit begins',
-      '  nodewall log --audit --deciding --verdict Drop    # what it would drop; after a week or more',
-      'To enforce it, remove the line `mode: Audit` in /etc/nodewall/manifests/advised.yaml.',
-    ];
+  const [first = 'NAME'] = roles.flatMap(({ policies }) => policies.map(({ name }) => name));
+  const all = isCluster ? ' --all-nodes' : '';
+  const apply = isCluster ? 'kubectl apply -f advised.yaml' : 'cp advised.yaml /etc/nodewall/manifests/';
   return [
     'Next, with this file as advised.yaml:',
-    '  nodewall impact -f advised.yaml --all-nodes    # what it would deny of what was seen',
-    '  kubectl apply -f advised.yaml    # the audit begins',
-    '  nodewall log --all-nodes --audit --deciding --verdict Drop    # what it would drop; after a week or more',
-    'To enforce one of them, on one node first and then on more (docs/rollout.md):',
-    `  kubectl patch ncnp ${first} --type merge -p '{"spec":{"mode":"Enforce","rollout":{"steps":[1,"25%","100%"]}}}'`,
+    ...(isCluster ? [] : ['  nodewall validate --manifests advised.yaml']),
+    `  nodewall impact -f advised.yaml${all}    # what it would deny of what was seen`,
+    `  ${apply}    # the audit begins`,
+    `  nodewall log${all} --audit --deciding --verdict Drop    # what it would drop; after a week or more`,
+    ...(isCluster
+      ? [
+          'To enforce one of them, on one node first and then on more (docs/rollout.md):',
+          `  kubectl patch ncnp ${first} --type merge -p '{"spec":{"mode":"Enforce","rollout":{"steps":[1,"25%","100%"]}}}'`,
+        ]
+      : ['To enforce it, remove the line `mode: Audit` in /etc/nodewall/manifests/advised.yaml.']),
   ];
 }
 
@@ -234,18 +206,13 @@ function toJson({ roles, ...rest }: Advice): object {
       ...role,
       policies: policies.map(({ name, ingress, egress }) => ({
         name,
-        evidence: [...evidenceOf('ingress', ingress), ...evidenceOf('egress', egress)],
+        evidence: Object.entries({ ingress, egress }).flatMap(([direction, rules]) =>
+          rules.flatMap(({ rule, evidence }) =>
+            evidence === null ? [] : { direction, rule: rule.name, ...evidence },
+          ),
+        ),
       })),
     })),
     ...rest,
   };
-}
-
-function evidenceOf(
-  direction: Direction,
-  rules: Advice['roles'][number]['policies'][number]['ingress'],
-): object[] {
-  return rules.flatMap(({ rule, evidence }) =>
-    evidence === null ? [] : [{ direction, rule: rule.name, ...evidence }],
-  );
 }

@@ -26,9 +26,9 @@ describe('what is collected for advice', () => {
       many.classes.reduce((sum, { nodes }) => sum + nodes.length, 0),
       400,
     );
-    const services = many.classes.flatMap((one) => [...one.services.values()]);
+    const services = many.classes.flatMap((one) => [...one.uses.values()]);
     assert.equal(
-      services.filter(({ service: { port } }) => (port ?? 0) >= 2_000).length,
+      services.filter(({ seen }) => (seen.service.port ?? 0) >= 2_000).length,
       400,
       'none is lost',
     );

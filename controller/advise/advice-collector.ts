@@ -1,14 +1,12 @@
-import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import { isFolded, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import { isNodeFlow, isTime } from '../../apis/node-flows-check.ts';
 import type { ClusterObjects, Node } from '../../apis/objects.ts';
-import { copyOf, evidenceOf } from './evidence.ts';
-import { NodeClass } from './node-class.ts';
-import { roleLabels } from './node-selector.ts';
-import { CLIENT_PORTS, isSolid, type Reason, scanners } from './odd-source.ts';
-import { type Owner, PeerOwners } from './peer-owner.ts';
-import { isAlike } from './roles.ts';
-import { type SeenService, serviceOf, serviceText } from './seen-service.ts';
-import { ServiceEvidence } from './service-evidence.ts';
+import type { NodeWindow } from './gaps.ts';
+import { NodeClass, type Seen, type SeenUse } from './node-class.ts';
+import { CLIENT_PORTS, scanners, sortOwners } from './odd-source.ts';
+import { PeerOwners } from './peer-owner.ts';
+import { isAlike, roleLabels } from './roles.ts';
+import { evidenceOf, type SeenService, serviceOf, serviceText } from './seen-service.ts';
 
 /** Beyond them, nodes that serve nearly the same are one class, as they mostly are one role. */
 const MOST_CLASSES = 128;
@@ -18,20 +16,6 @@ const MOST_CLASSES = 128;
  * there is none.
  */
 export type Guarantee = (kind: NodeFlow) => string | null;
-
-/** The window of one node's inventory. Times are in milliseconds since 1970. */
-export interface NodeWindow {
-  readonly node: string;
-  /** Null: it did not say so. */
-  readonly since: number | null;
-  readonly kinds: number;
-  readonly folded: number;
-  /** Kinds that do not have the form of one. */
-  readonly invalid: number;
-  /** Kinds of the inventory that the answer did not have room for. */
-  readonly notGiven: number;
-  readonly missed: Missed;
-}
 
 /**
  * Takes the inventories of nodes one after another, and keeps what advice needs: nodes that serve
@@ -59,94 +43,70 @@ export class AdviceCollector {
   }
 
   add(node: string, { since, flows, missed, isCut, kinds }: NodeFlows, guarantee: Guarantee): void {
-    const local = new NodeClass([], '');
+    const local = new NodeClass();
     local.nodes.push(node);
-    const guaranteed = new Set<string>();
-    let [invalid, folded] = [0, 0];
-    for (const kind of flows) {
-      if (!isNodeFlow(kind)) {
-        invalid++;
-        continue;
-      }
-      if (isFolded(kind)) folded++;
+    const valid = flows.filter(isNodeFlow);
+    for (const kind of valid) {
       const service = serviceOf(kind);
-      const by = isDenied(kind) ? null : guaranteeOf(kind, guarantee);
-      if (by !== null) {
+      const by = guaranteeOf(kind, guarantee);
+      if (by === null)
+        local.add(toSeen(kind, service), {
+          owner: this.owners.ownerOf(kind, service),
+          evidence: evidenceOf(kind, node),
+        });
+      else {
         local.guarantee(by, { kinds: 1, connections: kind.connections });
-        if (by === 'failsafe' && service !== null && isServed(service)) guaranteed.add(serviceText(service));
-      } else this.#collect(local, node, kind, service);
+        if (by === 'failsafe' && isServed(service)) local.served.add(serviceText(service));
+      }
     }
     const count = (of: unknown): number => Math.max(0, Number(of) || 0);
     this.windows.push({
       node,
-      kinds: flows.length,
-      folded,
-      invalid,
-      notGiven: isCut === true ? Math.max(1, count(kinds) - flows.length) : 0,
       since: isTime(since) ? Date.parse(since) : null,
-      missed: {
-        leftOut: count(missed?.leftOut),
-        overruns: count(missed?.overruns),
-        busySeconds: count(missed?.busySeconds),
+      lacks: {
+        'not-given': isCut === true ? Math.max(1, count(kinds) - flows.length) : 0,
+        folded: valid.filter(isFolded).length,
+        'left-out': count(missed?.leftOut),
+        busy: count(missed?.busySeconds),
+        overrun: count(missed?.overruns),
+        invalid: flows.length - valid.length,
       },
     });
-    this.#join(local, guaranteed);
+    this.#join(local);
   }
 
   /** Keys of the owners that scan, over all nodes. */
   scanners(): Set<string> {
-    const all = new Map<string, ServiceEvidence>();
-    for (const { services } of this.#classes.values()) {
-      for (const [key, one] of services) {
-        const of = all.get(key) ?? new ServiceEvidence(one.service);
-        all.set(key, of);
-        for (const { owner, evidence } of one.owners) of.add({ owner, evidence: copyOf(evidence) }, false);
-      }
+    const all = new NodeClass();
+    for (const one of this.#classes.values()) all.merge(one);
+    return scanners(all.uses.values());
+  }
+
+  #join(local: NodeClass): void {
+    const suspicions = { scanners: scanners(local.uses.values()), deniedAt: () => null };
+    const isSolid = (use: SeenUse): boolean =>
+      sortOwners(use, suspicions).some(({ reason }) => reason === null);
+    for (const use of local.uses.values()) {
+      use.nodeCount = 1;
+      const { service } = use.seen;
+      if (isServed(service) && isSolid(use)) local.served.add(serviceText(service));
     }
-    const folded = [...this.#classes.values()].flatMap((one) => [...one.folded]);
-    return scanners(all.values(), new Set(folded));
-  }
-
-  #collect(local: NodeClass, node: string, kind: NodeFlow, service: SeenService | null): void {
-    const { direction, traffic, flow, verdict, decision } = kind;
-    const owner = this.owners.ownerOf(kind, service);
-    const evidence = evidenceOf(kind, node);
-    const aside = (reason: Reason, rule?: string): void => {
-      const of = { reason, direction, traffic, service, owner, evidence };
-      local.setAside(rule === undefined ? of : { ...of, rule }, true);
-    };
-    if (verdict !== 'Allow') aside('denied');
-    else if (decision !== null && decision.verdict !== 'Allow')
-      aside('denied-now', `${decision.policy}/${decision.rule}`);
-    else if (kind.allPorts === true) {
-      aside('many-ports');
-      const isClients = Number(flow?.dstPort ?? 0) >= CLIENT_PORTS;
-      if (direction === 'ingress' && isOutside(owner) && !isClients) local.folded.add(owner.key);
-    } else if (service === null) aside('no-port');
-    else local.seen(service, { owner, evidence });
-  }
-
-  #join(local: NodeClass, guaranteed: ReadonlySet<string>): void {
-    const scanning = scanners(local.services.values(), local.folded);
-    const isOwn = (of: ServiceEvidence): boolean => isServed(of.service) && isSolid(of, scanning);
-    const own = [...local.services.values()].filter(isOwn).map(({ service }) => serviceText(service));
-    const served = [...new Set([...own, ...guaranteed])].sort();
+    const served = [...local.served].sort();
     const of = this.#nodes.get(local.nodes[0] ?? '');
     const labels = of === undefined ? '' : roleLabels(of);
     const key = `${served.join()} ${labels}`;
-    const known = this.#classes.get(key) ?? this.#alike(new Set(served), labels);
+    const known = this.#classes.get(key) ?? this.#alike(local.served, labels);
     const one = known ?? new NodeClass(served, labels);
-    if (known === null) this.#classes.set(key, one);
+    if (known === undefined) this.#classes.set(key, one);
+    // The services of a class stay as they were: it would become like no other.
+    local.served.clear();
     one.merge(local);
   }
 
-  /**
-   * Where there are many classes, one that serves nearly the same; null: none does. What it serves
-   * stays as it was: it would become like no other.
-   */
-  #alike(served: ReadonlySet<string>, labels: string): NodeClass | null {
-    if (this.#classes.size < MOST_CLASSES) return null;
-    return this.classes.find((one) => one.roleLabels === labels && isAlike(one.served, served)) ?? null;
+  /** Where there are many classes, one that serves nearly the same. */
+  #alike(served: ReadonlySet<string>, labels: string): NodeClass | undefined {
+    if (this.#classes.size < MOST_CLASSES) return undefined;
+    return this.classes.find((one) => one.roleLabels === labels && isAlike(one.served, served));
   }
 }
 
@@ -155,20 +115,21 @@ function isServed({ direction, traffic, port }: SeenService): boolean {
   return direction === 'ingress' && traffic === 'Host' && port !== null;
 }
 
-function isOutside({ kind }: Owner): boolean {
-  return kind === 'address' || kind === 'gone-pod';
-}
-
-/** It was, or a rule in force would do it. */
-function isDenied({ verdict, decision }: NodeFlow): boolean {
-  return verdict !== 'Allow' || (decision !== null && decision.verdict !== 'Allow');
+function toSeen({ verdict, decision, allPorts, direction, flow }: NodeFlow, service: SeenService): Seen {
+  const isOfClient = direction === 'ingress' && (flow.dstPort ?? 0) >= CLIENT_PORTS;
+  if (verdict !== 'Allow') return { service, reason: 'denied' };
+  if (decision !== null && decision.verdict !== 'Allow')
+    return { service, reason: 'denied-now', rule: `${decision.policy}/${decision.rule}` };
+  if (allPorts === true) return { service, reason: isOfClient ? 'client-port' : 'many-ports' };
+  return { service, reason: service.protocol === null ? 'no-port' : null };
 }
 
 /**
  * Nothing is said of many peers or ports by one of them, unless it is the exemption of pods of this
- * node, which is by the interface.
+ * node, which is by the interface. Nothing is said either of what was denied, or now would be.
  */
 function guaranteeOf(kind: NodeFlow, guarantee: Guarantee): string | null {
+  if (kind.verdict !== 'Allow' || (kind.decision !== null && kind.decision.verdict !== 'Allow')) return null;
   const by = guarantee(kind);
   if (!isFolded(kind) || by === null || by === 'localPods') return by;
   return kind.allPorts === true || by === 'failsafe' ? null : by;

@@ -1,12 +1,11 @@
-import type { ClusterObjects, LabelSelector } from '../../apis/objects.ts';
-import { comparePlace, type Place } from '../../apis/order.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts';
+import { comparePlace } from '../../apis/order.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';
 import type { AdviceCollector } from './advice-collector.ts';
-import { type Gap, gapsOf, type Unheard } from './gaps.ts';
-import { listed } from './listed.ts';
+import { type Gap, gapsOf, listed, type Unheard } from './gaps.ts';
 import type { Tally } from './node-class.ts';
-import type { PodShape } from './pod-shape.ts';
 import { compareItems, type ReviewItem, reviewItems } from './review-list.ts';
 import { type AdvisedPolicy, type PolicyOptions, rolePolicies } from './role-policies.ts';
 import { type Role, toRoles } from './roles.ts';
@@ -22,13 +21,7 @@ export interface Advice {
   readonly gaps: readonly Gap[];
 }
 
-export interface AdvisedRole {
-  readonly name: string;
-  /** Sorted. */
-  readonly nodes: readonly string[];
-  readonly selector: LabelSelector | null;
-  /** Whether the selector lists names, because no label tells these nodes apart. */
-  readonly isByName: boolean;
+export interface AdvisedRole extends Pick<Role, 'name' | 'nodes' | 'selector' | 'isByName'> {
   /** The services that they have, `tcp 22`. */
   readonly serves: readonly string[];
   readonly policies: readonly AdvisedPolicy[];
@@ -50,62 +43,37 @@ export interface AdviseOptions extends PolicyOptions {
  */
 export function advise(collector: AdviceCollector, objects: ClusterObjects, options: AdviseOptions): Advice {
   const scanners = collector.scanners();
+  const scanning = [...scanners].flatMap((key) => parseAddress(key) ?? []);
   const roles = toRoles(collector.classes, objects.nodes);
-  const podsByNamespace = new Map<string, PodShape[]>();
-  for (const shape of collector.owners.shapes.values()) addToList(podsByNamespace, shape.namespace, shape);
-  const scanning = addressesOf(roles, scanners);
-  const surroundings = { roles, podsByNamespace, scanners, scanning };
+  const podsByNamespace = Map.groupBy(collector.owners.shapes.values(), ({ namespace }) => namespace);
   const review: ReviewItem[] = [];
   const advised = roles.map((role): AdvisedRole => {
-    const { policies, odd } = rolePolicies(role, surroundings, options);
-    const isWanted = ({ direction }: { readonly direction: 'ingress' | 'egress' }): boolean =>
-      options.directions.includes(direction);
-    const asides = [...role.seen.asides.values()].filter(isWanted);
-    review.push(...reviewItems(role.name, { odd, asides, scanners }));
-    const { name, nodes, selector, isByName } = role;
+    const { name, nodes, selector, isByName, seen } = role;
+    const { policies, odd } = rolePolicies(role, { roles, podsByNamespace, scanners, scanning }, options);
+    review.push(...reviewItems(name, odd, scanners));
     return {
       name,
       nodes,
       selector,
       isByName,
-      serves: [...role.seen.served].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
+      serves: [...seen.served].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
       // Without a selector there is no way to apply it.
       policies: selector === null ? [] : policies,
-      guaranteed: [...role.seen.guaranteed]
+      guaranteed: [...seen.guaranteed]
         .map(([by, tally]) => ({ by, ...tally }))
-        .sort((a, b) => (a.by < b.by ? -1 : 1)),
-      remarks: remarksOf(role, policies, objects, options),
+        .sort((a, b) => compareText(a.by, b.by)),
+      remarks: [...roleRemarks(role), ...policyRemarks(policies, objects, options)],
     };
   });
   return {
     roles: advised,
     review: review.sort(compareItems),
-    reviewLeftOut: roles.reduce((sum, { seen }) => sum + seen.asidesLeftOut, 0),
+    reviewLeftOut: roles.reduce((sum, { seen }) => sum + seen.leftOut, 0),
     gaps: gapsOf(collector.windows, options.unheard, options.now),
   };
 }
 
-function addressesOf(roles: readonly Role[], scanners: ReadonlySet<string>) {
-  const found = new Map(
-    roles.flatMap(({ seen: { services, asides } }) =>
-      [...[...services.values()].flatMap(({ owners }) => [...owners]), ...asides.values()].flatMap(
-        ({ owner }) =>
-          owner.kind === 'address' && scanners.has(owner.key) ? [[owner.key, owner.address] as const] : [],
-      ),
-    ),
-  );
-  return [...found.values()];
-}
-
-const SSH = 22;
-
-function remarksOf(
-  role: Role,
-  policies: readonly AdvisedPolicy[],
-  objects: ClusterObjects,
-  { directions, tier, priority }: AdviseOptions,
-): string[] {
-  const { isByName, selector, unknownNodes, nodes } = role;
+function roleRemarks({ isByName, selector, unknownNodes, nodes }: Role): string[] {
   const remarks: string[] = [];
   if (selector === null)
     remarks.push(
@@ -117,52 +85,52 @@ function remarksOf(
     );
   if (unknownNodes.length > 0)
     remarks.push(`the selector also selects Nodes of which nothing is known: ${listed(unknownNodes)}`);
-  const [host] = policies;
+  return remarks;
+}
+
+const SSH = 22;
+
+/** Remarks on what the policies close, and on policies that are there already. */
+function policyRemarks(
+  policies: readonly AdvisedPolicy[],
+  objects: ClusterObjects,
+  { directions }: AdviseOptions,
+): string[] {
+  const remarks: string[] = [];
+  const allowsSsh = policies[0]?.ingress.some(({ rule: { action, ports = [] } }) =>
+    ports.some(
+      ({ protocol, port = 0, endPort = port }) =>
+        action === 'Allow' && protocol === 'TCP' && port <= SSH && SSH <= endPort,
+    ),
+  );
   if (directions.includes('ingress')) {
-    if (host !== undefined && !allowsSsh(host))
+    if (allowsSsh === false)
       remarks.push(
         'SSH (tcp 22) is in no rule: it was not seen, or is on the review list, and will be closed',
       );
     if (policies.length === 1)
       remarks.push('no connection to a NodePort was seen: NodePorts stay as they are');
   }
-  for (const { name } of policies) remarks.push(...placeRemarks(name, objects, { tier, priority }));
+  for (const { name, spec } of policies) {
+    const own = {
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name,
+      spec,
+      uid: '',
+      generation: 0,
+    } as const;
+    const isOwn = (one: ClusterNetworkPolicy) => one.name === name && one.apiGroup === own.apiGroup;
+    const place = placeOfPolicy(own, objects);
+    const behind = objects.policies.filter((one) => {
+      const other = placeOfPolicy(one, objects);
+      return !isOwn(one) && place !== null && other !== null && comparePlace(place, other) < 0;
+    });
+    if (objects.policies.some(isOwn)) remarks.push(`policy ${name} exists: to apply this one replaces it`);
+    if (behind.length > 0 && spec.traffic !== 'NodePort')
+      remarks.push(
+        `evaluated before ${listed(behind.map((one) => one.name))}: once it is enforced, they decide nothing on these nodes`,
+      );
+  }
   return remarks;
-}
-
-function allowsSsh({ ingress }: AdvisedPolicy): boolean {
-  return ingress.some(({ rule: { action, ports = [] } }) =>
-    ports.some(({ protocol, port = 0, endPort = port }) => {
-      return action === 'Allow' && protocol === 'TCP' && port <= SSH && SSH <= endPort;
-    }),
-  );
-}
-
-/** Remarks on policies that are there already. */
-function placeRemarks(
-  name: string,
-  objects: ClusterObjects,
-  { tier, priority }: Pick<PolicyOptions, 'tier' | 'priority'>,
-): string[] {
-  const own = {
-    kind: 'ClusterNetworkPolicy',
-    apiGroup: 'nodewall.io',
-    name,
-    uid: '',
-    generation: 0,
-  } as const;
-  const place = placeOfPolicy({ ...own, spec: { tier, priority } }, objects);
-  const isSame = (one: { readonly name: string; readonly apiGroup: string }): boolean =>
-    one.name === name && one.apiGroup === own.apiGroup;
-  const isBehind = (other: Place | null): boolean =>
-    place !== null && other !== null && comparePlace(place, other) < 0;
-  const behind = objects.policies.filter((one) => !isSame(one) && isBehind(placeOfPolicy(one, objects)));
-  return [
-    ...(objects.policies.some(isSame) ? [`policy ${name} exists: to apply this one replaces it`] : []),
-    ...(behind.length === 0 || name.endsWith('-nodeports')
-      ? []
-      : [
-          `evaluated before ${listed(behind.map((one) => one.name))}: once it is enforced, they decide nothing on these nodes`,
-        ]),
-  ];
 }

@@ -43,71 +43,59 @@ export function foldCidrs(given: readonly Cidr[], { most, avoid }: FoldOptions):
     return union(own).flatMap((interval) => toCidrs(family, interval));
   });
   const groups = grouped(exact, most);
-  const everything: Family[] = [];
-  const blocks = FAMILIES.flatMap((family) => {
-    const own = groups.filter(([first]) => first?.family === family);
-    if (own.length > Math.max(most, EVERYWHERE)) {
-      everything.push(family);
-      return [withExceptions({ family, value: 0n, length: 0 }, avoid)];
-    }
-    return own.flatMap((group) => {
-      const block = withExceptions(commonBlock(group), avoid);
-      return (block.except ?? []).length > MOST_EXCEPTIONS && group.length > 1
-        ? group.map((one) => withExceptions(one, avoid))
+  const everything = FAMILIES.filter(
+    (family) => groups.filter(([first]) => first?.family === family).length > Math.max(most, EVERYWHERE),
+  );
+  const few = groups.filter(([first]) => first !== undefined && !everything.includes(first.family));
+  const blocks = [
+    ...few.flatMap((group) => {
+      const block = toIPBlock(commonBlock(group), avoid);
+      return (block.except ?? []).length > MOST_EXCEPTIONS
+        ? group.map((one) => toIPBlock(one, avoid))
         : [block];
-    });
-  });
+    }),
+    ...everything.map((family) => toIPBlock({ family, value: 0n, length: 0 }, avoid)),
+  ];
   const isWider = groups.some((group) => group.length > 1) || everything.length > 0;
   return { blocks, isWider, everything };
 }
 
 /** Neighbours to be joined, until `most` groups are left or the rest is too far apart. */
 function grouped(exact: readonly Cidr[], most: number): Cidr[][] {
-  const gaps = exact.slice(1).flatMap((next, i) => {
+  const joints = exact.slice(1).flatMap((next, i) => {
     const last = exact[i];
     if (last === undefined || last.family !== next.family) return [];
-    const length = commonLength(last, next);
-    return length < WIDEST[next.family] ? [] : [{ at: i + 1, closeness: length / BITS[next.family] }];
+    const { length, family } = commonBlock([last, next]);
+    return length < WIDEST[family] ? [] : [{ next, closeness: length / BITS[family] }];
   });
-  gaps.sort((a, b) => b.closeness - a.closeness || a.at - b.at);
-  const closed = new Set(gaps.slice(0, Math.max(0, exact.length - most)).map(({ at }) => at));
+  joints.sort((a, b) => b.closeness - a.closeness);
+  const joined = new Set(joints.slice(0, Math.max(0, exact.length - most)).map(({ next }) => next));
   const groups: Cidr[][] = [];
-  for (const [i, one] of exact.entries()) {
+  for (const one of exact) {
     const group = groups.at(-1);
-    const isCovered = group !== undefined && covers(commonBlock(group), one);
-    if (group !== undefined && (closed.has(i) || isCovered)) group.push(one);
+    if (group !== undefined && (joined.has(one) || covers(commonBlock(group), one))) group.push(one);
     else groups.push([one]);
   }
   return groups;
 }
 
-function commonLength(a: Cidr, b: Cidr): number {
-  const bits = BITS[a.family];
-  const difference = a.value ^ b.value;
-  const free = difference === 0n ? 0 : difference.toString(2).length;
-  return Math.min(bits - free, a.length, b.length);
-}
-
-/** The longest prefix that covers all; they are sorted. */
+/** The longest prefix that covers all; they are sorted, and of one family. */
 function commonBlock(group: readonly Cidr[]): Cidr {
   const [first, last] = [group[0], group.at(-1)];
   if (first === undefined || last === undefined) throw new TypeError('no CIDR has no common prefix');
   const { family } = first;
-  const length = commonLength(first, { family, value: lastAddress(last), length: BITS[family] });
-  const free = BigInt(BITS[family] - length);
-  return { family, value: (first.value >> free) << free, length };
+  const difference = first.value ^ lastAddress(last);
+  const free = difference === 0n ? 0 : difference.toString(2).length;
+  return { family, value: (first.value >> BigInt(free)) << BigInt(free), length: BITS[family] - free };
 }
 
-function withExceptions(block: Cidr, avoid: readonly Address[]): IPBlock {
+/** With the length, also of a single address, as `ipBlock.cidr` needs it. */
+export function toIPBlock(block: Cidr, avoid: readonly Address[] = []): IPBlock {
+  const bits = BITS[block.family];
   const own = avoid
     .map((one): Cidr => ({ ...one, length: BITS[one.family] }))
-    .filter((one) => block.length < BITS[block.family] && covers(block, one));
-  const except = [...new Set(own.map(slashed))].sort();
-  return { cidr: slashed(block), ...(except.length === 0 ? {} : { except }) };
-}
-
-/** With the length, also of a single address: `ipBlock.cidr` needs it. */
-function slashed(cidr: Cidr): string {
-  const text = formatCidr(cidr);
-  return text.includes('/') ? text : `${text}/${cidr.length}`;
+    .filter((one) => block.length < bits && covers(block, one));
+  const except = [...new Set(own.map((one) => toIPBlock(one).cidr))].sort();
+  const cidr = block.length < bits ? formatCidr(block) : `${formatCidr(block)}/${bits}`;
+  return { cidr, ...(except.length === 0 ? {} : { except }) };
 }

@@ -1,28 +1,84 @@
-import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
-import { addEvidence, type Evidence } from './evidence.ts';
-import type { Reason } from './odd-source.ts';
-import type { Owner } from './peer-owner.ts';
-import { type SeenService, serviceKey } from './seen-service.ts';
-import { type OwnerEvidence, ServiceEvidence } from './service-evidence.ts';
+import { type Owner, widened } from './peer-owner.ts';
+import { addEvidence, type Evidence, type SeenService, serviceKey, sumOf } from './seen-service.ts';
 
-/** Flows that become part of no rule, whatever else is seen. */
-export interface Aside extends OwnerEvidence {
-  readonly reason: Reason;
-  readonly direction: Direction;
-  readonly traffic: PolicyTraffic;
-  /** Null: many, or not known. */
-  readonly service: SeenService | null;
-  /** The rule that denies them; only with `denied-now`. */
-  readonly rule?: string;
+export interface OwnerEvidence {
+  readonly owner: Owner;
+  readonly evidence: Evidence;
 }
 
-export interface Tally {
-  kinds: number;
-  connections: number;
+/** Why flows become part of the review list, and of no rule; in its order. */
+export const REASONS = {
+  scanner: 'one peer on many ports: a scanner?',
+  denied: 'denied when it was last seen',
+  'denied-now': 'denied by a rule that is in force',
+  few: 'seen once or twice',
+  'client-port': 'ports that clients use: perhaps the other end of a connection from here',
+  'many-ports': 'so many ports of one peer that they are one kind',
+  'no-port': 'no port is known',
+  'pod-gone': 'addresses of pods that are gone',
+  'unnamed-protocol': 'no rule can name the protocol, but by allowing all traffic',
+  'too-many': 'beyond the number of services that fit into few rules',
+};
+export type Reason = keyof typeof REASONS;
+
+/** A service, or flows that are in no rule, whatever else is seen. */
+export interface Seen {
+  readonly service: SeenService;
+  /** Null: a rule may allow it. */
+  readonly reason: Reason | null;
+  /** The rule that denies it; only with `denied-now`. */
+  readonly rule?: string | undefined;
 }
 
-/** Beyond them, asides are counted. */
+/** An owner of a service, with the reason why no rule may name it. */
+export interface SeenOwner extends Seen, OwnerEvidence {}
+
+/** The most addresses of a service that are told apart, and then the most networks. */
+const MOST_BLOCKS = 1_024;
+/** Beyond them, flows that are in no rule are counted. */
 const MOST_ASIDES = 5_000;
+
+/**
+ * The users of a service, by owner. Nodes, pods and Services are bounded by the cluster's objects;
+ * other addresses become their networks, and then one owner for the family, where they are many.
+ */
+export class SeenUse {
+  readonly seen: Seen;
+  /** Nodes where it was seen. */
+  nodeCount = 0;
+  readonly owners = new Map<string, OwnerEvidence>();
+  #blocks = 0;
+  #level: 0 | 1 | 2 = 0;
+
+  constructor(seen: Seen) {
+    this.seen = seen;
+  }
+
+  add({ owner: given, evidence }: OwnerEvidence): void {
+    const owner = widened(given, this.#level);
+    const known = this.owners.get(owner.key);
+    if (known !== undefined) addEvidence(known.evidence, evidence);
+    else {
+      this.owners.set(owner.key, { owner, evidence: sumOf([evidence]) });
+      if ('cidr' in owner && this.seen.reason === null && ++this.#blocks > MOST_BLOCKS) this.#widen();
+    }
+  }
+
+  /** Evidence of one address may come from several nodes: they are counted more than once here. */
+  #widen(): void {
+    this.#level = this.#level === 0 ? 1 : 2;
+    const all = [...this.owners.values()];
+    this.owners.clear();
+    this.#blocks = 0;
+    for (const one of all) this.add(one);
+  }
+}
+
+/** Kinds that are allowed without a rule. */
+export interface Tally {
+  readonly kinds: number;
+  readonly connections: number;
+}
 
 /**
  * Nodes that serve the same and have the same labels of roles, and what was seen of all of them.
@@ -30,68 +86,58 @@ const MOST_ASIDES = 5_000;
 export class NodeClass {
   /** Services (tcp 22) that were seen enough. */
   readonly served: Set<string>;
-  readonly nodes: string[] = [];
-  readonly services = new Map<string, ServiceEvidence>();
-  readonly asides = new Map<string, Aside>();
-  asidesLeftOut = 0;
-  /** Owners that agents saw on so many ports that they folded them. */
-  readonly folded = new Set<string>();
-  /** Kinds that are allowed without a rule, by the exemption, or `failsafe`. */
-  readonly guaranteed = new Map<string, Tally>();
-
   /** Their labels of roles, as one text. */
   readonly roleLabels: string;
+  readonly nodes: string[] = [];
+  readonly uses = new Map<string, SeenUse>();
+  /** By the exemption, or `failsafe`. */
+  readonly guaranteed = new Map<string, Tally>();
+  leftOut = 0;
+  #asides = 0;
 
-  constructor(served: Iterable<string>, roleLabels: string) {
+  constructor(served: Iterable<string> = [], roleLabels = '') {
     this.served = new Set(served);
     this.roleLabels = roleLabels;
   }
 
-  seen(service: SeenService, one: { readonly owner: Owner; readonly evidence: Evidence }): void {
-    const key = serviceKey(service);
-    const of = this.services.get(key) ?? new ServiceEvidence(service);
-    this.services.set(key, of);
-    of.nodeCount = 1;
-    of.add(one, true);
-  }
-
-  setAside(aside: Aside, isOfOneNode: boolean): void {
-    const key = asideKey(aside);
-    const known = this.asides.get(key);
-    if (known !== undefined) addEvidence(known.evidence, aside.evidence, isOfOneNode);
-    else if (this.asides.size < MOST_ASIDES) this.asides.set(key, aside);
-    else this.asidesLeftOut++;
+  /** Keeps no reference to the evidence. Returns the use that has it now. */
+  add(seen: Seen, one: OwnerEvidence): SeenUse {
+    const key = seenKey(seen);
+    const use = this.uses.get(key) ?? new SeenUse(seen);
+    const isNewAside = seen.reason !== null && !use.owners.has(one.owner.key);
+    if (isNewAside && ++this.#asides > MOST_ASIDES) this.leftOut++;
+    else {
+      use.add(one);
+      this.uses.set(key, use);
+    }
+    return use;
   }
 
   guarantee(by: string, { kinds, connections }: Tally): void {
-    const tally = this.guaranteed.get(by) ?? { kinds: 0, connections: 0 };
-    tally.kinds += kinds;
-    tally.connections += connections;
-    this.guaranteed.set(by, tally);
+    const sum = this.guaranteed.get(by) ?? { kinds: 0, connections: 0 };
+    this.guaranteed.set(by, { kinds: sum.kinds + kinds, connections: sum.connections + connections });
   }
 
   /** Adds other nodes. Costs what was seen of them. */
   merge(other: NodeClass): void {
     this.nodes.push(...other.nodes);
     for (const service of other.served) this.served.add(service);
-    for (const owner of other.folded) this.folded.add(owner);
-    for (const [key, one] of other.services) {
-      const of = this.services.get(key);
-      if (of === undefined) this.services.set(key, one);
-      else of.merge(one);
+    for (const { seen, owners, nodeCount } of other.uses.values()) {
+      let use: SeenUse | undefined;
+      for (const one of owners.values()) use = this.add(seen, one);
+      if (use !== undefined) use.nodeCount += nodeCount;
     }
-    for (const aside of other.asides.values()) this.setAside(aside, false);
-    this.asidesLeftOut += other.asidesLeftOut;
     for (const [by, tally] of other.guaranteed) this.guarantee(by, tally);
+    this.leftOut += other.leftOut;
   }
 
-  /** When owners were last denied each service. */
-  deniedAt(service: SeenService): (owner: string) => number | null {
-    const key = serviceKey(service);
-    return (owner) => this.asides.get(`denied ${key} ${owner}`)?.evidence.lastSeen ?? null;
+  /** When an owner was last denied a service; null: never. */
+  deniedAt(service: SeenService, owner: string): number | null {
+    const denied = this.uses.get(seenKey({ service, reason: 'denied' }));
+    return denied?.owners.get(owner)?.evidence.lastSeen ?? null;
   }
 }
 
-function asideKey({ reason, direction, traffic, service, owner }: Aside): string {
-  return `${reason} ${service === null ? `${direction} ${traffic} *` : serviceKey(service)} ${owner.key}`;
+function seenKey({ service, reason, rule }: Seen): string {
+  return `${serviceKey(service)} ${reason} ${rule ?? ''}`;
 }

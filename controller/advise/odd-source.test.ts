@@ -3,33 +3,29 @@ import type { NodeFlow } from '../../apis/node-flows.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { seenKind } from '../../test/fake/seen-kind.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
-import { evidenceOf } from './evidence.ts';
+import { NodeClass, type SeenUse } from './node-class.ts';
 import { scanners, sortOwners } from './odd-source.ts';
 import { PeerOwners } from './peer-owner.ts';
-import { serviceKey, serviceOf } from './seen-service.ts';
-import { ServiceEvidence } from './service-evidence.ts';
+import { evidenceOf, serviceOf } from './seen-service.ts';
 
 const ADMIN = '198.51.100.1';
 const SCANNER = '203.0.113.66';
 const once = { connections: 1 };
 
-function services(kinds: readonly NodeFlow[], objects: readonly object[] = []): ServiceEvidence[] {
+function services(kinds: readonly NodeFlow[], objects: readonly object[] = []): SeenUse[] {
   const owners = new PeerOwners(objects.length === 0 ? NO_OBJECTS : toClusterObjects(objects), 8);
-  const found = new Map<string, ServiceEvidence>();
+  const found = new NodeClass();
   for (const kind of kinds) {
     const service = serviceOf(kind);
-    assert.ok(service !== null);
-    const of = found.get(serviceKey(service)) ?? new ServiceEvidence(service);
-    found.set(serviceKey(service), of);
-    of.nodeCount = 1;
-    of.add({ owner: owners.ownerOf(kind, service), evidence: evidenceOf(kind, 'n') }, true);
+    const seen = { service, reason: kind.allPorts === true ? ('many-ports' as const) : null };
+    found.add(seen, { owner: owners.ownerOf(kind, service), evidence: evidenceOf(kind, 'n') });
   }
-  return [...found.values()];
+  return [...found.uses.values()];
 }
 
 const ports = (count: number, more: Partial<NodeFlow> = {}, peer = SCANNER): NodeFlow[] =>
   Array.from({ length: count }, (_, i) => seenKind(peer, 100 + i, { ...once, ...more }));
-const scan = (...kinds: readonly NodeFlow[]) => [...scanners(services(kinds), new Set())];
+const scan = (...kinds: readonly NodeFlow[]) => [...scanners(services(kinds))];
 
 /** Reason by peer, for the only service of these kinds. */
 function reasons(
@@ -38,11 +34,8 @@ function reasons(
 ) {
   const [of, ...more] = services(kinds);
   assert.ok(of !== undefined && more.length === 0);
-  const { good, odd } = sortOwners(of, { scanners: scanning, deniedAt });
-  return [
-    ...good.map(({ owner }) => `${owner.key} good`),
-    ...odd.map(({ owner, reason }) => `${owner.key} ${reason}`),
-  ];
+  const sorted = sortOwners(of, { scanners: scanning, deniedAt });
+  return sorted.map(({ owner, reason }) => `${owner.key} ${reason ?? 'good'}`);
 }
 
 describe('a scanner', () => {
@@ -76,12 +69,12 @@ describe('a scanner', () => {
       status: { addresses: [{ type: 'InternalIP', address: address(i) }] },
     }));
     const both = [1, 2].flatMap((i) => ports(20, { connections: 30 }, address(i)));
-    assert.deepEqual([...scanners(services(both, nodes), new Set())], []);
-    assert.deepEqual([...scanners(services(ports(20, {}, address(1)), nodes), new Set())], ['node n1']);
+    assert.deepEqual([...scanners(services(both, nodes))], []);
+    assert.deepEqual([...scanners(services(ports(20, {}, address(1)), nodes))], ['Node n1']);
   });
 
   it('is whoever has more ports than the agent tells apart', () => {
-    assert.deepEqual([...scanners([], new Set([SCANNER]))], [SCANNER]);
+    assert.deepEqual(scan(seenKind(SCANNER, 0, { allPorts: true })), [SCANNER]);
   });
 });
 

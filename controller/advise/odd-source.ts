@@ -1,23 +1,9 @@
-import { hasPorts, hasTypes } from './seen-service.ts';
-import type { OwnerEvidence, ServiceEvidence } from './service-evidence.ts';
-
-/** Why flows become part of the review list, and of no rule. */
-export const REASONS = [
-  'scanner',
-  'denied',
-  'denied-now',
-  'few',
-  'client-port',
-  'many-ports',
-  'no-port',
-  'pod-gone',
-  'unnamed-protocol',
-  'too-many',
-] as const;
-export type Reason = (typeof REASONS)[number];
+import type { OwnerEvidence, Reason, SeenOwner, SeenUse } from './node-class.ts';
+import { isSingle } from './peer-owner.ts';
+import type { SeenService } from './seen-service.ts';
 
 /** Fewer connections are seen once, or twice by chance. */
-export const FEW = 3;
+const FEW = 3;
 /** Ports of one peer from which on it may be a scanner. */
 const MANY_PORTS = 16;
 /** From here on a port may be a client's (Linux: 32768 to 60999), and needs more evidence. */
@@ -28,91 +14,73 @@ const MANY_PEERS = 8;
 
 /**
  * Keys of the owners that scan: one peer on many ports, most of which nobody else uses, or nobody
- * more than a few times. Connections that are open speak against it. Costs a pass over the
- * evidence.
- *
- * @param folded owners whose ports are so many that the agent folded them
+ * more than a few times; or on so many that the agent folded them. Connections that are open speak
+ * against it. Costs a pass over the evidence.
  */
-export function scanners(services: Iterable<ServiceEvidence>, folded: ReadonlySet<string>): Set<string> {
-  const inward = [...services].filter(({ service }) => {
-    return service.direction === 'ingress' && hasPorts(service) && (service.port ?? 0) < CLIENT_PORTS;
-  });
-  const counts = new Map<string, number>();
-  for (const { owners } of inward)
-    for (const one of owners)
-      if (mayScan(one)) counts.set(one.owner.key, (counts.get(one.owner.key) ?? 0) + 1);
-  const isCandidate = ({ owner }: OwnerEvidence) => (counts.get(owner.key) ?? 0) >= MANY_PORTS;
-  const odd = new Map<string, number>();
-  for (const { owners, size } of inward) {
-    const all = [...owners];
+export function scanners(uses: Iterable<SeenUse>): Set<string> {
+  const inward = [...uses].filter(({ seen }) => seen.service.direction === 'ingress');
+  const ownersOf = (some: (use: SeenUse) => boolean) =>
+    inward.filter(some).map(({ owners }) => [...owners.values()].filter(({ owner }) => isSingle(owner)));
+  const folded = ownersOf(({ seen }) => seen.reason === 'many-ports').flat();
+  const isServed = ({ seen: { service, reason } }: SeenUse): boolean =>
+    reason === null && service.port !== null && service.port < CLIENT_PORTS;
+  const ports = tally(ownersOf(isServed).flat());
+  const isCandidate = ({ owner }: OwnerEvidence): boolean => (ports.get(owner.key) ?? 0) >= MANY_PORTS;
+  const odd = inward.filter(isServed).flatMap(({ owners }) => {
+    const all = [...owners.values()];
     const isThin = all.every(({ evidence }) => evidence.connections < FEW * evidence.nodeCount);
     const isTheirs = all.every((one) => isCandidate(one) && one.owner.kind !== 'node');
-    for (const one of all.filter(isCandidate)) {
-      if (one.evidence.live > 0 || !(size === 1 || isThin || isTheirs)) continue;
-      odd.set(one.owner.key, (odd.get(one.owner.key) ?? 0) + 1);
-    }
-  }
-  const found = [...odd].filter(([key, count]) => count * 2 >= (counts.get(key) ?? 0)).map(([key]) => key);
-  return new Set([...found, ...folded]);
+    if (all.length > 1 && !isThin && !isTheirs) return [];
+    return all.filter((one) => isCandidate(one) && one.evidence.live === 0);
+  });
+  const found = [...tally(odd)].filter(([key, count]) => count * 2 >= (ports.get(key) ?? 0));
+  return new Set([
+    ...found.map(([key]) => key),
+    ...folded.flatMap(({ owner }) => ('cidr' in owner ? owner.key : [])),
+  ]);
 }
 
-/** Whether one peer is behind it. */
-function mayScan({ owner }: OwnerEvidence): boolean {
-  return (
-    owner.kind === 'node' || owner.kind === 'pods' || owner.kind === 'address' || owner.kind === 'gone-pod'
-  );
+function tally(all: readonly OwnerEvidence[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { owner } of all) counts.set(owner.key, (counts.get(owner.key) ?? 0) + 1);
+  return counts;
 }
 
 export interface Suspicions {
   readonly scanners: ReadonlySet<string>;
-  /** When the owner was last denied this service; null: never. */
-  readonly deniedAt: (owner: string) => number | null;
+  /** When an owner was last denied a service; null: never. */
+  readonly deniedAt: (service: SeenService, owner: string) => number | null;
 }
 
-/**
- * Divides the owners of a service into those that a rule may name, and the others with the reason.
- */
-export function sortOwners(
-  of: ServiceEvidence,
-  { scanners: scanning, deniedAt }: Suspicions,
-): { readonly good: OwnerEvidence[]; readonly odd: (OwnerEvidence & { readonly reason: Reason })[] } {
-  const all = [...of.owners];
+/** The owners of a service, with the reason why they are in no rule. */
+export function sortOwners({ seen, owners }: SeenUse, suspicions: Suspicions): SeenOwner[] {
+  const { service, reason } = seen;
+  const { scanners: scanning, deniedAt } = suspicions;
+  const all = [...owners.values()];
   const others = all.filter(({ owner }) => !scanning.has(owner.key));
   const isPopular = isForEverybody(others);
-  const nodes = others.filter(({ owner }) => owner.kind === 'node');
-  const ofNodes = nodes.reduce((sum, { evidence }) => sum + evidence.connections + FEW * evidence.live, 0);
+  const weightOf = (some: readonly OwnerEvidence[]): number =>
+    some.reduce((sum, { evidence }) => sum + evidence.connections + FEW * evidence.live, 0);
+  const ofNodes = weightOf(others.filter(({ owner }) => owner.kind === 'node'));
   const total = others.reduce((sum, { evidence }) => sum + evidence.connections, 0);
-  const { service } = of;
-  const isNamed = hasPorts(service) || hasTypes(service);
-  const isOfClient = hasPorts(service) && (service.port ?? 0) >= CLIENT_PORTS && total < FEW_OF_CLIENT_PORT;
-  const reasonOf = ({ owner, evidence }: OwnerEvidence): Reason | null => {
-    if (scanning.has(owner.key)) return 'scanner';
-    if (owner.kind === 'gone-pod') return 'pod-gone';
-    if ((deniedAt(owner.key) ?? Number.NEGATIVE_INFINITY) > evidence.lastSeen) return 'denied';
-    if (!isNamed && owner.kind !== 'node') return 'unnamed-protocol';
+  const isOfClient = (service.port ?? 0) >= CLIENT_PORTS && total < FEW_OF_CLIENT_PORT;
+  const reasonOf = (one: OwnerEvidence): Reason | null => {
+    const { key, kind } = one.owner;
+    if (reason !== null) return reason;
+    if (scanning.has(key)) return 'scanner';
+    if (kind === 'gone-pod') return 'pod-gone';
+    if ((deniedAt(service, key) ?? Number.NEGATIVE_INFINITY) > one.evidence.lastSeen) return 'denied';
+    if (service.port === null && service.type === null && kind !== 'node') return 'unnamed-protocol';
     if (isOfClient) return 'client-port';
-    const weight = owner.kind === 'node' ? ofNodes : evidence.connections + FEW * evidence.live;
-    return weight < FEW && !isPopular ? 'few' : null;
+    return (kind === 'node' ? ofNodes : weightOf([one])) < FEW && !isPopular ? 'few' : null;
   };
-  const sorted = all.map((one) => ({ ...one, reason: reasonOf(one) }));
-  return {
-    good: sorted.filter(({ reason }) => reason === null),
-    odd: sorted.flatMap(({ reason, ...one }) => (reason === null ? [] : { ...one, reason })),
-  };
+  return all.map((one) => ({ ...seen, ...one, reason: reasonOf(one) }));
 }
 
 /** Whether most peers of a service with many come so seldom that it is no sign of anything. */
 function isForEverybody(owners: readonly OwnerEvidence[]): boolean {
-  const outside = owners.filter(
-    ({ owner: { kind } }) => kind === 'address' || kind === 'network' || kind === 'any',
-  );
-  if (outside.some(({ owner }) => owner.kind !== 'address')) return true;
-  if (outside.length < MANY_PEERS) return false;
+  const outside = owners.filter(({ owner }) => owner.kind === 'block');
+  if (outside.some(({ owner }) => !isSingle(owner))) return true;
   const counts = outside.map(({ evidence }) => evidence.connections).sort((a, b) => a - b);
-  return (counts[counts.length >> 1] ?? 0) < FEW;
-}
-
-/** Whether a service is seen enough to say what a node is for. */
-export function isSolid(of: ServiceEvidence, scanning: ReadonlySet<string>): boolean {
-  return sortOwners(of, { scanners: scanning, deniedAt: () => null }).good.length > 0;
+  return counts.length >= MANY_PEERS && (counts[counts.length >> 1] ?? 0) < FEW;
 }

@@ -1,40 +1,58 @@
 import type { NodeFlow } from '../../apis/node-flows.ts';
-import type { ClusterObjects, EndpointSlice, NamespacedName, Node } from '../../apis/objects.ts';
+import type { ClusterObjects, EndpointSlice, Labels, NamespacedName, Node, Pod } from '../../apis/objects.ts';
 import {
   type Address,
   BITS,
   type Cidr,
   covers,
-  type Family,
   formatAddress,
   formatCidr,
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { ObjectIndex } from '../index/object-index.ts';
+import { PodNetworks } from '../index/pod-networks.ts';
 import { formatName } from '../index/service-index.ts';
-import { type PodShape, podShapes } from './pod-shape.ts';
 import type { SeenService } from './seen-service.ts';
 
-/** The other end of flows, as a policy can name it. */
-export type Owner =
-  | { readonly kind: 'node'; readonly key: string; readonly node: Node }
-  | { readonly kind: 'pods'; readonly key: string; readonly shape: PodShape }
+/** The other end of flows, as a policy can name it. Owners with one key are the same. */
+export type Owner = { readonly key: string; readonly text: string } & (
+  | { readonly kind: 'node'; readonly node: Node }
+  | { readonly kind: 'pods'; readonly shape: PodShape }
   /** Ready endpoints of a Service; egress only. */
-  | { readonly kind: 'service'; readonly key: string; readonly service: NamespacedName }
+  | { readonly kind: 'service'; readonly service: NamespacedName }
   /** An address of the pods' networks that no pod has now. */
-  | { readonly kind: 'gone-pod'; readonly key: string; readonly address: Address }
+  | { readonly kind: 'gone-pod'; readonly cidr: Cidr }
   /** Any pod: a network of pods, all of which were seen together. */
-  | { readonly kind: 'all-pods'; readonly key: string }
-  | { readonly kind: 'address'; readonly key: string; readonly address: Address }
-  | { readonly kind: 'network'; readonly key: string; readonly cidr: Cidr }
-  /** Addresses of the whole family. */
-  | { readonly kind: 'any'; readonly key: string; readonly family: Family };
+  | { readonly kind: 'all-pods' }
+  /** An address, a network, or all addresses of a family. */
+  | { readonly kind: 'block'; readonly cidr: Cidr }
+);
 
-type Objects = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods' | 'endpointSlices'>;
+/** Pods of one namespace that no lasting label tells apart: those of one workload. */
+export interface PodShape {
+  readonly key: string;
+  readonly namespace: string;
+  /** Labels that stay when the pods are replaced, by key. */
+  readonly labels: Labels;
+  readonly serviceAccount: string;
+  /** Their addresses, of all of them. */
+  readonly addresses: readonly string[];
+}
+
+/**
+ * Labels that controllers give to single pods, or that change with each version: a policy that
+ * selects by them selects nothing tomorrow. ReplicaSet, DaemonSet, StatefulSet, Job, Argo Rollouts,
+ * Helm; see kubernetes.io/docs/reference/labels-annotations-taints.
+ */
+const PASSING =
+  /(^|[./-])(hash|uid|generation|revision|revision-hash|job-name|pod-name|pod-index|job-completion-index|version|chart)$/;
 
 /** The blocks in which CNIs hand out addresses to nodes, at least (Calico: /26 and /122). */
 const BLOCK = { 4: 26, 6: 122 } as const;
+
+type Objects = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods' | 'endpointSlices'>;
 
 /**
  * Finds the owners of addresses. A Node comes before the pods and Services that have its address;
@@ -42,170 +60,132 @@ const BLOCK = { 4: 26, 6: 122 } as const;
  * look-up for each address.
  */
 export class PeerOwners {
+  /** By key. */
+  readonly shapes = new Map<string, PodShape & { readonly addresses: string[] }>();
+  readonly #shapeOf = new Map<Node | Pod, PodShape>();
   readonly #index: ObjectIndex;
-  readonly #shapes: ReturnType<typeof podShapes>;
   /** By `ADDRESS PROTOCOL PORT`. */
-  readonly #endpoints: ReadonlyMap<string, EndpointOwner>;
-  /** By prefix length, then by the key of the network: there are few lengths. */
-  readonly #podNetworks = new Map<string, Map<string, { readonly cidr: Cidr; readonly node: Node }>>();
+  readonly #endpoints: ReadonlyMap<string, EndpointSlice>;
+  readonly #podNetworks = new PodNetworks();
+  readonly #nodes: ReadonlyMap<string, Node>;
   readonly #podBlocks = new Set<string>();
   readonly #podsGroups: readonly unknown[];
-  /** Owners of addresses that were asked about, without their services. */
-  readonly #known = new Map<string, Owner>();
 
   /** @param podsGroup the number of the link group of pods' interfaces */
   constructor(objects: Objects, podsGroup: number) {
     this.#index = new ObjectIndex(objects);
-    this.#shapes = podShapes(objects.pods);
     this.#endpoints = endpointsOf(objects.endpointSlices);
-    for (const node of objects.nodes) for (const text of node.podCIDRs ?? []) this.#addPodNetwork(text, node);
-    for (const { addresses } of objects.pods) {
-      for (const text of addresses) {
-        const address = parseAddress(text);
-        if (address !== null) this.#podBlocks.add(prefixKey(address, BLOCK[address.family]));
-      }
-    }
+    this.#podNetworks.change({ removed: [], added: objects.nodes });
+    this.#nodes = new Map(objects.nodes.map((node) => [node.name, node]));
+    for (const pod of objects.pods) this.#addPod(pod);
     this.#podsGroups = ['pods', podsGroup];
   }
 
-  get shapes(): ReadonlyMap<string, PodShape> {
-    return this.#shapes.shapes;
+  #addPod(pod: Pod): void {
+    const { namespace, serviceAccount, addresses } = pod;
+    if (addresses.length === 0) return;
+    const lasting = Object.entries(pod.labels).filter(([key]) => !PASSING.test(key));
+    const labels = Object.fromEntries(lasting.sort(([a], [b]) => (a < b ? -1 : 1)));
+    const key = `pods ${JSON.stringify([namespace, serviceAccount, labels])}`;
+    const shape = this.shapes.get(key) ?? { key, namespace, serviceAccount, labels, addresses: [] };
+    shape.addresses.push(...addresses);
+    this.shapes.set(key, shape);
+    this.#shapeOf.set(pod, shape);
+    for (const text of addresses) this.#podBlocks.add(podBlock(parseAddress(text)));
   }
 
   /** The owner of a kind's peer, which is valid. */
-  ownerOf({ peer, interfaceGroup }: NodeFlow, service: SeenService | null): Owner {
-    const isOfPods = this.#podsGroups.includes(interfaceGroup);
-    const key = `${peer} ${isOfPods}`;
-    let owner = this.#known.get(key);
-    if (owner === undefined) {
-      owner = this.#find(peer, isOfPods);
-      // Addresses of others are as many as there are; the rest is bounded by the cluster's objects.
-      if (owner.kind === 'node' || owner.kind === 'pods') this.#known.set(key, owner);
-    }
-    if (service?.direction !== 'egress' || owner.kind === 'node') return owner;
-    const of = this.#endpoints.get(`${peer} ${service.protocol} ${service.port}`);
-    if (of === undefined || (owner.kind !== 'pods' && !of.isTrusted)) return owner;
-    return { kind: 'service', key: `service ${formatName(of.service)}`, service: of.service };
+  ownerOf({ peer, interfaceGroup }: NodeFlow, { direction, protocol, port }: SeenService): Owner {
+    const owner = this.#find(peer, this.#podsGroups.includes(interfaceGroup));
+    const of = direction === 'egress' ? this.#endpoints.get(`${peer} ${protocol} ${port}`) : undefined;
+    const isOfService = owner.kind === 'pods' || (of?.isTrusted === true && owner.kind !== 'node');
+    if (of === undefined || !isOfService) return owner;
+    const service = { namespace: of.namespace, name: of.service };
+    const text = `Service ${formatName(service)}`;
+    return { kind: 'service', key: text, text, service };
   }
 
   #find(peer: string, isOfPods: boolean): Owner {
     const address = parseAddress(peer);
-    if (address === null) return this.#network(peer, isOfPods);
-    const holders = [...this.#index.holders(formatAddress(address))];
-    for (const holder of holders) if (holder.kind === 'Node') return nodeOwner(holder);
-    for (const holder of holders) {
-      const shape = holder.kind === 'Pod' ? this.shapes.get(this.#shapes.keyOf(holder)) : undefined;
-      if (shape !== undefined) return { kind: 'pods', key: `pods ${shape.key}`, shape };
-    }
-    const network = this.#podNetworkOf(address);
-    // The network's own address is the tunnel's (flannel), the first one the bridge's.
-    if (network !== null && address.value - network.cidr.value <= 1n) return nodeOwner(network.node);
-    if (network !== null || isOfPods || this.#podBlocks.has(prefixKey(address, BLOCK[address.family])))
-      return { kind: 'gone-pod', key: `gone ${peer}`, address };
-    return { kind: 'address', key: peer, address };
-  }
-
-  #network(peer: string, isOfPods: boolean): Owner {
-    const cidr = parseCidr(peer)?.cidr;
+    const cidr = address === null ? parseCidr(peer)?.cidr : { ...address, length: BITS[address.family] };
     if (cidr === undefined) throw new TypeError(`${peer} is no network`);
-    const { family } = cidr;
-    const pods = this.#podNetworkOf(cidr)?.cidr ?? null;
-    if (isOfPods || (pods !== null && covers(pods, cidr))) return { kind: 'all-pods', key: 'all pods' };
-    if (cidr.length === 0) return anyOwner(family);
-    return { kind: 'network', key: formatCidr(cidr), cidr };
-  }
-
-  #addPodNetwork(text: string, node: Node): void {
-    const cidr = parseCidr(text)?.cidr;
-    if (cidr === undefined) return;
-    const length = `${cidr.family}/${cidr.length}`;
-    const networks = this.#podNetworks.get(length) ?? new Map();
-    this.#podNetworks.set(length, networks.set(prefixKey(cidr, cidr.length), { cidr, node }));
+    const pods = this.#podNetworkOf(cidr);
+    if (address === null)
+      return isOfPods || (pods !== null && covers(pods.cidr, cidr)) ? ALL_PODS : blockOwner(cidr);
+    const text = formatAddress(address);
+    const holders = [...this.#index.holders(text)];
+    const node = holders.find((holder) => holder.kind === 'Node');
+    if (node !== undefined) return nodeOwner(node);
+    const [shape] = holders.flatMap((holder) => this.#shapeOf.get(holder) ?? []);
+    if (shape !== undefined) return { kind: 'pods', key: shape.key, text: shapeText(shape), shape };
+    // The network's own address is the tunnel's (flannel), the first one the bridge's.
+    if (pods !== null && address.value - pods.cidr.value <= 1n) return nodeOwner(pods.node);
+    if (pods !== null || isOfPods || this.#podBlocks.has(podBlock(address)))
+      return { kind: 'gone-pod', key: `gone ${text}`, text, cidr };
+    return blockOwner(cidr);
   }
 
   #podNetworkOf(address: Address): { readonly cidr: Cidr; readonly node: Node } | null {
-    for (const [key, networks] of this.#podNetworks) {
-      const [family, length] = key.split('/').map(Number);
-      if (family !== address.family) continue;
-      const found = networks.get(prefixKey(address, length ?? 0));
-      if (found !== undefined) return found;
-    }
-    return null;
+    const [name = ''] = this.#podNetworks.of(address);
+    const node = this.#nodes.get(name);
+    const single = { ...address, length: BITS[address.family] };
+    const cidr = node?.podCIDRs
+      ?.flatMap((text) => parseCidr(text)?.cidr ?? [])
+      .find((one) => covers(one, single));
+    return node === undefined || cidr === undefined ? null : { cidr, node };
   }
 }
 
-export function anyOwner(family: Family): Owner {
-  return { kind: 'any', key: `any ${family}`, family };
-}
+const ALL_PODS: Owner = { kind: 'all-pods', key: 'pods', text: 'pods' };
 
-/** The network that stands for an address when there are too many (as agents fold them). */
-const NETWORK = { 4: 24, 6: 64 } as const;
-
-export function networkOwner({ family, value }: Address): Owner {
-  const length = NETWORK[family];
-  const free = BigInt(BITS[family] - length);
-  const cidr = { family, value: (value >> free) << free, length };
-  return { kind: 'network', key: formatCidr(cidr), cidr };
+function blockOwner(cidr: Cidr): Owner {
+  const text = formatCidr(cidr);
+  return { kind: 'block', key: text, text, cidr };
 }
 
 function nodeOwner(node: Node): Owner {
-  return { kind: 'node', key: `node ${node.name}`, node };
+  const text = `Node ${node.name}`;
+  return { kind: 'node', key: text, text, node };
 }
 
-function prefixKey({ family, value }: Address, length: number): string {
-  return `${family} ${value >> BigInt(BITS[family] - length)}`;
+function shapeText({ namespace, labels, serviceAccount }: PodShape): string {
+  const [first] = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  return `pods ${namespace}/${first ?? serviceAccount}`;
 }
 
-/**
- * The Service of an endpoint: of several the one with the fewest endpoints, then the first by name.
- */
-interface EndpointOwner {
-  readonly service: NamespacedName;
-  /** Whether it counts without a pod. */
-  readonly isTrusted: boolean;
+/** Whether one peer is behind it. */
+export function isSingle(owner: Owner): boolean {
+  if ('cidr' in owner) return owner.cidr.length === BITS[owner.cidr.family];
+  return owner.kind === 'node' || owner.kind === 'pods';
 }
 
-function endpointsOf(slices: readonly EndpointSlice[]): Map<string, EndpointOwner> {
-  const sizes = new Map<string, number>();
-  for (const { namespace, service, addresses } of slices) {
-    const name = formatName({ namespace, name: service });
-    sizes.set(name, (sizes.get(name) ?? 0) + addresses.length);
-  }
-  const sizeOf = (slice: EndpointSlice) => sizes.get(nameOf(slice)) ?? 0;
-  const nameOf = ({ namespace, service }: EndpointSlice) => formatName({ namespace, name: service });
-  const bySize = [...slices].sort((a, b) => sizeOf(a) - sizeOf(b) || (nameOf(a) < nameOf(b) ? -1 : 1));
-  const found = new Map<string, EndpointOwner>();
-  for (const { namespace, service: name, addresses, ports, isTrusted = false } of bySize) {
-    for (const { protocol, port } of ports) {
-      for (const address of addresses) {
-        const key = `${address} ${protocol.toLowerCase()} ${port}`;
-        if (!found.has(key)) found.set(key, { service: { namespace, name }, isTrusted });
-      }
-    }
-  }
+/** By level: addresses, the networks that agents fold them to, and all. */
+const LENGTHS = [BITS, { 4: 24, 6: 64 }, { 4: 0, 6: 0 }] as const;
+
+/** The block that stands for an address or network where there are too many. */
+export function widened(owner: Owner, level: 0 | 1 | 2): Owner {
+  if (!('cidr' in owner) || owner.cidr.length <= LENGTHS[level][owner.cidr.family]) return owner;
+  const wide = parseCidr(`${formatAddress(owner.cidr)}/${LENGTHS[level][owner.cidr.family]}`);
+  return wide === null ? owner : blockOwner(wide.cidr);
+}
+
+function podBlock(address: Address | null): string {
+  if (address === null) return '';
+  return `${address.family} ${address.value >> BigInt(BITS[address.family] - BLOCK[address.family])}`;
+}
+
+/** The Services of endpoints: of several the one with the fewest, then the first by name. */
+function endpointsOf(slices: readonly EndpointSlice[]): Map<string, EndpointSlice> {
+  const nameOf = ({ namespace, service: name }: EndpointSlice): string => formatName({ namespace, name });
+  const sizes = new Map(
+    [...Map.groupBy(slices, nameOf)].map(([name, own]) => [name, own.flatMap((one) => one.addresses).length]),
+  );
+  const sizeOf = (slice: EndpointSlice): number => sizes.get(nameOf(slice)) ?? 0;
+  const found = new Map<string, EndpointSlice>();
+  const last = (a: EndpointSlice, b: EndpointSlice) =>
+    sizeOf(b) - sizeOf(a) || compareText(nameOf(b), nameOf(a));
+  for (const slice of slices.toSorted(last))
+    for (const { protocol, port } of slice.ports)
+      for (const address of slice.addresses) found.set(`${address} ${protocol.toLowerCase()} ${port}`, slice);
   return found;
-}
-
-/** For a person: `Node a`, `pods of shop/app=web`, an address. */
-export function ownerText(owner: Owner): string {
-  switch (owner.kind) {
-    case 'node':
-      return `Node ${owner.node.name}`;
-    case 'pods': {
-      const { namespace, labels, serviceAccount } = owner.shape;
-      const [first] = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
-      return `pods ${namespace}/${first ?? serviceAccount}`;
-    }
-    case 'service':
-      return `Service ${formatName(owner.service)}`;
-    case 'all-pods':
-      return 'pods';
-    case 'any':
-      return owner.family === 4 ? '0.0.0.0/0' : '::/0';
-    case 'gone-pod':
-    case 'address':
-      return formatAddress(owner.address);
-    case 'network':
-      return formatCidr(owner.cidr);
-  }
 }

@@ -1,13 +1,15 @@
-import type { ClusterNetworkPolicySpec, Direction, PolicyTraffic, Rule } from '../../apis/objects.ts';
-import type { NodeClass } from './node-class.ts';
-import { bySamePeers, type OddOwner, type Surroundings, serviceDrafts } from './role-drafts.ts';
+import type { ClusterNetworkPolicySpec, Direction, PolicyTraffic } from '../../apis/objects.ts';
+import { present } from '../../lib/sharing/present.ts';
+import type { SeenOwner, SeenUse } from './node-class.ts';
+import { sortOwners } from './odd-source.ts';
+import { isSingle } from './peer-owner.ts';
+import { draftPeers, type Surroundings } from './role-peers.ts';
 import type { Role } from './roles.ts';
-import { joinDrafts, type RuleDraft } from './rule-draft.ts';
-import { compareServices, hasPorts, hasTypes } from './seen-service.ts';
-import { type AdvisedRule, ruleName, toRule } from './to-rule.ts';
+import { type AdvisedRule, joinDrafts, type RuleDraft, toRule } from './rule-draft.ts';
+import { compareServices } from './seen-service.ts';
 
 /** The most rules of a role, those that close the rest included. */
-export const MOST_RULES = 12;
+const MOST_RULES = 12;
 /** Services with the fewest connections beyond this number are in no rule. */
 const MOST_SERVICES = 256;
 
@@ -26,157 +28,92 @@ export interface AdvisedPolicy {
   readonly egress: readonly AdvisedRule[];
 }
 
-/** Names of rules begin with it: they are unique in a policy. */
-const PREFIX = { ingress: 'in', egress: 'out' } as const;
-
-/** The closing deny of each list; once it is enforced, its records say what it drops. */
-function restOf(direction: Direction): AdvisedRule {
-  const name = `${PREFIX[direction]}-rest`;
-  return { rule: { name, action: 'Drop', enableLogging: true }, evidence: null };
-}
-
-/** Rules of one policy and direction that can be joined with each other. */
-interface Group {
-  readonly direction: Direction;
-  readonly traffic: PolicyTraffic;
-  drafts: RuleDraft[];
-}
-
 /**
  * The policies of a role: one for the node itself, and one for NodePorts if some were used. Each
- * list ends with a rule that drops the rest.
+ * list ends with a rule that drops the rest. `odd`: who is in no rule.
  */
 export function rolePolicies(
   role: Role,
   surroundings: Surroundings,
-  options: PolicyOptions,
-): { readonly policies: AdvisedPolicy[]; readonly odd: OddOwner[] } {
-  const { groups, odd } = toGroups(role.seen, surroundings, options);
-  const hasNodePorts = groups.some(({ traffic }) => traffic === 'NodePort');
-  const closing = options.directions.length + Number(hasNodePorts);
-  fit(groups, MOST_RULES - closing);
-  const listOf = (wanted: Direction, of: PolicyTraffic): AdvisedRule[] => {
-    if (!options.directions.includes(wanted)) return [];
-    const own = groups.filter(({ direction, traffic }) => direction === wanted && traffic === of);
-    const drafts = own.flatMap((group) => group.drafts).sort(compareDrafts);
-    const nodeCount = role.nodes.length;
-    const rules = drafts.map((draft) => ({
-      name: `${PREFIX[wanted]}-${ruleName(draft)}`,
-      of: toRule(draft, { direction: wanted, maxCidrs: options.maxCidrs, nodeCount }),
-    }));
-    return [...named(rules), restOf(wanted)];
+  { directions, maxCidrs, tier, priority }: PolicyOptions,
+): { readonly policies: AdvisedPolicy[]; readonly odd: SeenOwner[] } {
+  const { drafts, odd } = toDrafts(role, surroundings, directions);
+  const hasNodePorts = drafts.some(({ traffic }) => traffic === 'NodePort');
+  const few = joinDrafts(drafts, MOST_RULES - directions.length - Number(hasNodePorts));
+  const listOf = (wanted: Direction, traffic: PolicyTraffic): AdvisedRule[] => {
+    if (!directions.includes(wanted) || (wanted === 'egress' && traffic === 'NodePort')) return [];
+    const own = few.filter((one) => one.direction === wanted && one.traffic === traffic);
+    const rules = own.map((draft) => toRule(draft, maxCidrs, role.nodes.length));
+    // Once it is enforced, its records say what it drops.
+    const rest = { name: wanted === 'ingress' ? 'in-rest' : 'out-rest', action: 'Drop' as const };
+    return [...rules, { rule: { ...rest, enableLogging: true }, evidence: null }];
   };
-  const toPolicy = (of: PolicyTraffic): AdvisedPolicy => {
-    const ingress = listOf('ingress', of);
-    const egress = of === 'Host' ? listOf('egress', of) : [];
-    return {
-      name: `advised-${role.name}${of === 'NodePort' ? '-nodeports' : ''}`,
-      spec: specOf(role, of, { ingress, egress }, options),
-      ingress,
-      egress,
-    };
+  const toPolicy = (traffic: PolicyTraffic): AdvisedPolicy => {
+    const [ingress, egress] = [listOf('ingress', traffic), listOf('egress', traffic)];
+    const rulesOf = (list: readonly AdvisedRule[]) =>
+      list.length === 0 ? undefined : list.map(({ rule }) => rule);
+    const more = present({
+      traffic: traffic === 'NodePort' ? traffic : undefined,
+      appliedTo: role.selector === null ? undefined : [{ nodeSelector: role.selector }],
+      ingress: rulesOf(ingress),
+      egress: rulesOf(egress),
+    });
+    const name = `advised-${role.name}${traffic === 'NodePort' ? '-nodeports' : ''}`;
+    return { name, spec: { tier, priority, mode: 'Audit', ...more }, ingress, egress };
   };
   return { policies: [toPolicy('Host'), ...(hasNodePorts ? [toPolicy('NodePort')] : [])], odd };
 }
 
-function specOf(
-  { selector }: Role,
-  traffic: PolicyTraffic,
-  { ingress, egress }: Readonly<Record<Direction, readonly AdvisedRule[]>>,
-  { tier, priority }: PolicyOptions,
-): ClusterNetworkPolicySpec {
-  const rules = (list: readonly AdvisedRule[]): Rule[] => list.map(({ rule }) => rule);
+/** The drafts for what was seen of each service, and what is in none of them. */
+function toDrafts(
+  { seen }: Role,
+  surroundings: Surroundings,
+  directions: readonly Direction[],
+): { readonly drafts: RuleDraft[]; readonly odd: SeenOwner[] } {
+  const suspicions = { scanners: surroundings.scanners, deniedAt: seen.deniedAt.bind(seen) };
+  const byService = (a: { readonly use: SeenUse }, b: { readonly use: SeenUse }): number =>
+    compareServices(a.use.seen.service, b.use.seen.service);
+  const found = [...seen.uses.values()]
+    .filter((use) => directions.includes(use.seen.service.direction))
+    .map((use) => {
+      const owners = sortOwners(use, suspicions);
+      const weigh = (sum: number, { reason, evidence }: SeenOwner): number =>
+        reason === null ? sum + evidence.connections : sum;
+      return { use, owners, weight: owners.reduce(weigh, 0) };
+    })
+    .sort((a, b) => b.weight - a.weight || byService(a, b));
+  const rest = found.slice(MOST_SERVICES).flatMap(({ owners }) => owners);
+  const few = found.slice(0, MOST_SERVICES).sort(byService);
   return {
-    tier,
-    priority,
-    mode: 'Audit' as const,
-    ...(traffic === 'NodePort' ? { traffic } : {}),
-    ...(selector === null ? {} : { appliedTo: [{ nodeSelector: selector }] }),
-    ...(ingress.length === 0 ? {} : { ingress: rules(ingress) }),
-    ...(egress.length === 0 ? {} : { egress: rules(egress) }),
+    drafts: few.flatMap(({ use, owners }) => useDrafts(use, owners, surroundings)),
+    odd: [
+      ...few.flatMap(({ owners }) => owners.filter(({ reason }) => reason !== null)),
+      ...rest.map((one) => ({ ...one, reason: one.reason ?? 'too-many' })),
+    ],
   };
 }
 
-function toGroups(
-  seen: NodeClass,
+/** The drafts for a service: one for the Services behind which it is, and one for other peers. */
+function useDrafts(
+  { seen: { service }, nodeCount }: SeenUse,
+  owners: readonly SeenOwner[],
   surroundings: Surroundings,
-  { directions }: PolicyOptions,
-): { readonly groups: Group[]; readonly odd: OddOwner[] } {
-  const odd: OddOwner[] = [];
-  const byGroup = new Map<string, Group>();
-  const wanted = [...seen.services.values()].filter(({ service }) => directions.includes(service.direction));
-  const found = wanted.map((of) => {
-    const suspicions = { scanners: surroundings.scanners, deniedAt: seen.deniedAt(of.service) };
-    return { of, ...serviceDrafts(of, suspicions, surroundings) };
-  });
-  const weightOf = (drafts: readonly RuleDraft[]): number =>
-    drafts
-      .flatMap(({ services }) => services.flatMap(({ evidence }) => evidence))
-      .reduce((sum, { connections }) => sum + connections, 0);
-  found.sort(
-    (a, b) => weightOf(b.drafts) - weightOf(a.drafts) || compareServices(a.of.service, b.of.service),
+): RuleDraft[] {
+  // An address of a pod that is gone will be another pod's.
+  const odd = owners.flatMap(({ owner, reason }) =>
+    owner.kind === 'block' && reason !== null && isSingle(owner) ? owner.cidr : [],
   );
-  for (const [i, { of, drafts, odd: aside }] of found.entries()) {
-    odd.push(...aside);
-    const { service } = of;
-    if (i >= MOST_SERVICES) {
-      const asideKeys = new Set(aside.map(({ owner }) => owner.key));
-      const rest = [...of.owners].filter(({ owner }) => !asideKeys.has(owner.key));
-      odd.push(...rest.map((one) => ({ ...one, service, reason: 'too-many' as const })));
-      continue;
-    }
-    for (const draft of drafts) {
-      const isOfService = [...draft.peers.values()].some(({ kind }) => kind === 'service');
-      const form = isOfService ? 'services' : hasPorts(service) || hasTypes(service) ? 'ports' : 'everything';
-      const { direction, traffic } = service;
-      const key = `${direction} ${traffic} ${form}`;
-      const group = byGroup.get(key) ?? { direction, traffic, drafts: [] };
-      byGroup.set(key, group);
-      group.drafts.push(draft);
-    }
-  }
-  const groups = [...byGroup.entries()].map(([key, group]) => {
-    // Services bring their ports, and where no port can be named the peers are all that counts.
-    const joined = key.endsWith(' ports') ? bySamePeers(group.drafts) : joinDrafts(group.drafts, 1);
-    return {
-      ...group,
-      drafts: joined.map((draft) => (key.endsWith(' ports') ? draft : { ...draft, unseen: 0 })),
-    };
-  });
-  return { groups, odd };
-}
-
-/** Joins rules until there are at most `most`, those of the largest group first. */
-function fit(groups: readonly Group[], most: number): void {
-  const count = (): number => groups.reduce((sum, { drafts }) => sum + drafts.length, 0);
-  while (count() > most) {
-    const largest = groups.reduce((one, other) => (other.drafts.length > one.drafts.length ? other : one));
-    if (largest.drafts.length <= 1) return;
-    const others = groups.filter((group) => group !== largest).map(({ drafts }) => drafts.length);
-    // At once down to the next largest group, or to what is needed.
-    const target = Math.max(
-      Math.max(1, ...others) - (others.some((length) => length === largest.drafts.length) ? 1 : 0),
-      largest.drafts.length - (count() - most),
-      1,
+  const good = owners.filter(({ reason }) => reason === null);
+  const form = service.port === null && service.type === null ? 'everything' : 'ports';
+  const groups = Map.groupBy(good, ({ owner }) => (owner.kind === 'service' ? 'services' : form));
+  return [...groups].map(([own, some]) => {
+    const peers = draftPeers(
+      some.map(({ owner }) => owner),
+      surroundings,
     );
-    largest.drafts = joinDrafts(largest.drafts, Math.min(target, largest.drafts.length - 1));
-  }
-}
-
-function compareDrafts(a: RuleDraft, b: RuleDraft): number {
-  const [first, other] = [a, b].map(
-    ({ services }) => services.map(({ service }) => service).sort(compareServices)[0],
-  );
-  if (first === undefined || other === undefined) return 0;
-  return compareServices(first, other) || b.services.length - a.services.length;
-}
-
-/** Names are unique in a policy; equal ones are numbered. */
-function named(rules: readonly { readonly name: string; readonly of: AdvisedRule }[]): AdvisedRule[] {
-  const counts = new Map<string, number>();
-  return rules.map(({ name, of }) => {
-    const count = (counts.get(name) ?? 0) + 1;
-    counts.set(name, count);
-    return { ...of, rule: { name: count === 1 ? name : `${name}-${count}`, ...of.rule } };
+    const services = [{ service, evidence: some.map(({ evidence }) => evidence), nodeCount }];
+    const { direction, traffic } = service;
+    const avoid = [...surroundings.scanning, ...odd];
+    return { direction, traffic, form: own, peers, services, avoid, unseen: 0 };
   });
 }

@@ -1,7 +1,18 @@
 import type { LabelSelector, Node } from '../../apis/objects.ts';
+import { compareText } from '../../lib/sharing/order.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
+import { fewLabels, toSelector } from './few-labels.ts';
 import type { NodeClass } from './node-class.ts';
-import { hostnameSelector, nodeSelector, ROLE_PREFIX } from './node-selector.ts';
+
+const HOSTNAME = 'kubernetes.io/hostname';
+const ROLE_PREFIX = 'node-role.kubernetes.io/';
+
+/**
+ * Labels that say where or what a machine is, not what it is for: a selector by them would be
+ * exact by chance.
+ */
+const BY_CHANCE =
+  /^(beta\.)?kubernetes\.io\/|^failure-domain\.beta|topology|instance-type|^feature\.node\.|zone|region|(^|[./-])(uid|id|hash|name|ip|created-by|machine)$/;
 
 /** Nodes that get the same policies. */
 export interface Role {
@@ -12,7 +23,7 @@ export interface Role {
   readonly selector: LabelSelector | null;
   /** Whether the selector lists names, because no label tells these nodes apart. */
   readonly isByName: boolean;
-  /** Nodes that the selector selects too, and of which nothing is known. */
+  /** Nodes that the selector selects too, and of which nothing is known; sorted. */
   readonly unknownNodes: readonly string[];
   /** The kinds that were seen on them. */
   readonly seen: NodeClass;
@@ -28,101 +39,105 @@ const ALIKE = 0.75;
  * classes.
  */
 export function toRoles(classes: readonly NodeClass[], nodes: readonly Node[]): Role[] {
-  const known = new Set(classes.flatMap(({ nodes: some }) => some));
-  const isKnown = ({ name }: Node): boolean => known.has(name);
-  const select = (names: readonly string[]) => nodeSelector(new Set(names), nodes, isKnown);
+  const known = new Set(classes.flatMap((one) => one.nodes));
+  const select = (names: readonly string[]) => nodeSelector(new Set(names), nodes, known);
   const found: { readonly seen: NodeClass; readonly selector: LabelSelector | null }[] = [];
-  const left: NodeClass[] = [];
-  for (const same of Map.groupBy(classes, ({ served }) => [...served].join()).values()) {
-    const [first] = same;
-    const selector = select(same.flatMap(({ nodes: some }) => some));
-    if (first === undefined || first.served.size === 0) left.push(...same);
-    else if (selector !== null) found.push({ seen: mergedOf(same), selector });
-    else {
-      for (const seen of same) {
-        const own = same.length === 1 ? null : select(seen.nodes);
-        if (own === null) left.push(seen);
-        else found.push({ seen, selector: own });
-      }
-    }
+  let left = classes;
+  for (const keyOf of [servedText, (one: NodeClass) => `${servedText(one)} ${one.roleLabels}`]) {
+    left = [...Map.groupBy(left, keyOf).values()].flatMap((same) => {
+      const selector = servedText(same[0]) === '' ? null : select(same.flatMap((one) => one.nodes));
+      if (selector === null) return same;
+      found.push(...joined(same, () => true).map((seen) => ({ seen, selector })));
+      return [];
+    });
   }
-  for (const seen of joined(left)) found.push({ seen, selector: select(seen.nodes) });
+  for (const seen of joined(left, isOneRole)) found.push({ seen, selector: select(seen.nodes) });
   const names = new Set<string>();
   return found
-    .map(({ seen, selector }) => toRole(seen, selector, nodes, isKnown))
-    .sort((a, b) => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1))
+    .map(({ seen, selector }) => toRole(seen, selector, nodes))
+    .sort((a, b) => compareText(a.nodes[0] ?? '', b.nodes[0] ?? ''))
     .map((role) => ({ ...role, name: unique(role.name, names) }))
-    .sort((a, b) => (a.name < b.name ? -1 : 1));
+    .sort((a, b) => compareText(a.name, b.name));
 }
 
-function mergedOf([first, ...others]: readonly NodeClass[]): NodeClass {
-  if (first === undefined) throw new TypeError('no class');
-  for (const other of others) first.merge(other);
-  return first;
+function servedText(one: NodeClass | undefined): string {
+  return [...(one?.served ?? [])].join();
 }
 
-function joined(classes: readonly NodeClass[]): NodeClass[] {
+/** Labels of roles come first. */
+export function nodeSelector(
+  wanted: ReadonlySet<string>,
+  nodes: readonly Node[],
+  known: ReadonlySet<string>,
+): LabelSelector | null {
+  const own = nodes.filter(({ name }) => wanted.has(name));
+  const others = nodes.filter(({ name }) => !wanted.has(name));
+  if (own.length === 0) return null;
+  const labelsOf = (some: readonly Node[]) => some.map(({ labels }) => labels);
+  const placeOf = (key: string): number | null =>
+    key.startsWith(ROLE_PREFIX) ? 0 : BY_CHANCE.test(key) ? null : 1;
+  const select = (rest: readonly Node[]) =>
+    fewLabels(labelsOf(own), labelsOf(rest), { placeOf, needsLabel: false });
+  const exact = select(others);
+  if (exact !== null) return exact;
+  // Nodes of which nothing is known may be selected too, but not all for a minority.
+  const tolerant = select(others.filter(({ name }) => known.has(name)));
+  const isForAll = tolerant !== null && Object.keys(tolerant).length === 0;
+  return isForAll && own.length * 2 <= nodes.length ? null : tolerant;
+}
+
+/** The labels of roles as one text. */
+export function roleLabels({ labels }: Node): string {
+  const keys = Object.keys(labels).filter((key) => key.startsWith(ROLE_PREFIX));
+  return keys.sort().join();
+}
+
+/** Selects nodes by their names; null if one of them has no such label. */
+export function hostnameSelector(nodes: readonly Node[]): LabelSelector | null {
+  const values = nodes.flatMap(({ labels }) => labels[HOSTNAME] ?? []);
+  if (values.length === 0 || values.length < nodes.length) return null;
+  return toSelector([{ key: HOSTNAME, operator: 'In', values }]);
+}
+
+/** Classes that are alike become the largest of them; quiet ones join those that are not. */
+function joined(
+  classes: readonly NodeClass[],
+  isAlikeTo: (core: ReadonlySet<string>, a: NodeClass, b: NodeClass) => boolean,
+): NodeClass[] {
   const groups: { readonly core: ReadonlySet<string>; readonly one: NodeClass }[] = [];
+  const order = (one: NodeClass): number => (one.served.size === 0 ? 0 : one.nodes.length);
   const bySize = [...classes].sort(
-    (a, b) => b.nodes.length - a.nodes.length || ([...a.served].join() < [...b.served].join() ? -1 : 1),
+    (a, b) =>
+      order(b) - order(a) || b.nodes.length - a.nodes.length || compareText(servedText(a), servedText(b)),
   );
-  // Quiet nodes join those that are not.
-  for (const seen of [...bySize.filter(isServing), ...bySize.filter((one) => !isServing(one))]) {
-    const group = groups.find(
-      ({ core, one }) => one.roleLabels === seen.roleLabels && isAlike(core, seen.served),
-    );
+  for (const seen of bySize) {
+    const group = groups.find(({ core, one }) => isAlikeTo(core, one, seen));
     if (group === undefined) groups.push({ core: new Set(seen.served), one: seen });
     else group.one.merge(seen);
   }
   return groups.map(({ one }) => one);
 }
 
-function isServing({ served }: NodeClass): boolean {
-  return served.size > 0;
+function isOneRole(core: ReadonlySet<string>, one: NodeClass, other: NodeClass): boolean {
+  return one.roleLabels === other.roleLabels && isAlike(core, other.served);
 }
 
 /** A quiet node is like any other, and one service more or less tells no role. */
 export function isAlike(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
-  if (a.size === 0 || b.size === 0) return true;
-  const shared = [...a].filter((one) => b.has(one)).length;
+  const shared = a.intersection(b).size;
   const all = a.size + b.size - shared;
-  return all - shared <= 1 || shared / all >= ALIKE;
+  return a.size === 0 || b.size === 0 || all - shared <= 1 || shared / all >= ALIKE;
 }
 
-function toRole(
-  seen: NodeClass,
-  selector: LabelSelector | null,
-  all: readonly Node[],
-  isKnown: (node: Node) => boolean,
-): Role {
-  const names = [...seen.nodes].sort();
-  const own = all.filter(({ name }) => seen.nodes.includes(name));
-  if (selector === null) {
-    const byName = hostnameSelector(own);
-    return {
-      name: nameOf(null, names),
-      nodes: names,
-      selector: byName,
-      isByName: true,
-      unknownNodes: [],
-      seen,
-    };
-  }
-  const selected = selectedBy(selector, all);
-  const unknownNodes = selected.filter((node) => !isKnown(node)).map(({ name }) => name);
-  return {
-    name: nameOf(selector, names),
-    nodes: names,
-    selector,
-    isByName: false,
-    unknownNodes: unknownNodes.sort(),
-    seen,
-  };
-}
-
-function selectedBy(selector: LabelSelector, nodes: readonly Node[]): Node[] {
-  const requirements = canonicalRequirements(selector);
-  return nodes.filter(({ labels }) => allHold(requirements, labels));
+function toRole(seen: NodeClass, byLabels: LabelSelector | null, all: readonly Node[]): Role {
+  const nodes = [...seen.nodes].sort();
+  const own = new Set(nodes);
+  const isByName = byLabels === null;
+  const selector = byLabels ?? hostnameSelector(all.filter(({ name }) => own.has(name)));
+  const requirements = canonicalRequirements(selector ?? {});
+  const unknown = all.filter(({ name, labels }) => !own.has(name) && allHold(requirements, labels));
+  const unknownNodes = isByName ? [] : unknown.map(({ name }) => name).sort();
+  return { name: nameOf(byLabels, nodes), nodes, selector, isByName, unknownNodes, seen };
 }
 
 /** The longest part of a policy's name that comes from a role. */
@@ -131,14 +146,11 @@ const LONGEST = 40;
 function nameOf(selector: LabelSelector | null, [first = '', ...more]: readonly string[]): string {
   if (selector === null) return more.length === 0 ? word(first) : 'group';
   const [label] = Object.entries(selector.matchLabels ?? {}).sort(
-    ([a], [b]) => Number(b.startsWith(ROLE_PREFIX)) - Number(a.startsWith(ROLE_PREFIX)) || (a < b ? -1 : 1),
+    ([a], [b]) => Number(b.startsWith(ROLE_PREFIX)) - Number(a.startsWith(ROLE_PREFIX)) || compareText(a, b),
   );
-  if (label !== undefined) {
-    const [key, value] = label;
-    const isFlag = value === '' || value === 'true' || value === 'yes';
-    return word(isFlag ? (key.split('/').at(-1) ?? key) : value);
-  }
-  return (selector.matchExpressions ?? []).length > 0 ? 'worker' : 'node';
+  if (label === undefined) return selector.matchExpressions === undefined ? 'node' : 'worker';
+  const [key, value] = label;
+  return word(['', 'true', 'yes'].includes(value) ? (key.split('/').at(-1) ?? key) : value);
 }
 
 function word(text: string): string {

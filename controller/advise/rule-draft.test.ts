@@ -3,9 +3,10 @@ import { joinDrafts, type RuleDraft } from './rule-draft.ts';
 
 function draft(peers: readonly string[], ports: readonly number[]): RuleDraft {
   return {
-    peers: new Map(
-      peers.map((name) => [name, { kind: 'selector', peer: { nodeSelector: { matchLabels: { name } } } }]),
-    ),
+    direction: 'ingress',
+    traffic: 'Host',
+    form: 'ports',
+    peers: new Map(peers.map((name) => [name, { nodeSelector: { matchLabels: { name } } }])),
     services: ports.map((port) => ({
       service: { direction: 'ingress', traffic: 'Host', protocol: 'tcp', port, type: null },
       evidence: [],
@@ -35,12 +36,40 @@ describe('joined drafts', () => {
     assert.deepEqual(joinDrafts(drafts, 4).map(text), drafts.map(text));
   });
 
+  it('stay in order, with the first of those that are joined', () => {
+    const drafts = [
+      draft(['a'], [1]),
+      draft(['x', 'y'], [2]),
+      draft(['a', 'b'], [3]),
+      draft(['a', 'b'], [4]),
+    ];
+    assert.deepEqual(joinDrafts(drafts, 2).map(text), ['a,b 1,3,4 1', 'x,y 2 0']);
+  });
+
   it('do not open a rule of few to everybody first', () => {
-    const anybody: RuleDraft = { ...draft([], [443]), peers: new Map([['any', { kind: 'any', family: 4 }]]) };
+    const anybody: RuleDraft = {
+      ...draft([], [443]),
+      peers: new Map([['any', { ipBlock: { cidr: '0.0.0.0/0' } }]]),
+    };
     assert.deepEqual(joinDrafts([anybody, draft(['a'], [22]), draft(['b', 'c'], [5, 6, 7])], 2).map(text), [
       'any 443 0',
       'a,b,c 22,5,6,7 5',
     ]);
+  });
+
+  it('are never of two directions, nor of ports and Services', () => {
+    const one = draft(['a'], [1]);
+    const drafts: RuleDraft[] = [one, { ...one, direction: 'egress' }, { ...one, form: 'services' }];
+    assert.equal(joinDrafts(drafts, 1).length, 3);
+  });
+
+  it('are one in any case where nothing is allowed that was not seen', () => {
+    const services = [draft(['a'], [1]), draft(['b'], [2])].map((one) => ({
+      ...one,
+      form: 'services' as const,
+    }));
+    assert.deepEqual(joinDrafts(services, 9).map(text), ['a,b 1,2 0']);
+    assert.deepEqual(joinDrafts([draft(['a'], [1]), draft(['a'], [2])], 9).map(text), ['a 1,2 0']);
   });
 
   it('have all peers and services of many, in one', () => {

@@ -1,34 +1,38 @@
-import type { Flow } from '../../apis/flow.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 
-type Protocol = NonNullable<Flow['protocol']>;
+/** The most that is kept of names and addresses; beyond it they are counted. */
+const MOST_NODES = 3;
+const MOST_ADDRESSES = 64;
 
 /** A rule's service beside its peers: one port of a protocol, or one type of ICMP or IGMP. */
 export interface SeenService {
   readonly direction: Direction;
   readonly traffic: PolicyTraffic;
-  readonly protocol: Protocol;
+  /** Null: many services, or one whose port or type is not known. */
+  readonly protocol: NodeFlow['protocol'] | null;
   /** For TCP, UDP and SCTP; else null. */
   readonly port: number | null;
   /** For ICMP, ICMPv6 and IGMP; else null. */
   readonly type: number | null;
 }
 
-const WITH_PORTS = ['tcp', 'udp', 'sctp'] as const;
-const WITH_TYPES = ['icmp', 'icmpv6', 'igmp'] as const;
+const WITH_PORTS: readonly unknown[] = ['tcp', 'udp', 'sctp'];
+const WITH_TYPES: readonly unknown[] = ['icmp', 'icmpv6', 'igmp'];
 
-export function hasPorts({ protocol }: SeenService): boolean {
-  return WITH_PORTS.some((one) => one === protocol);
-}
-
-export function hasTypes({ protocol }: SeenService): boolean {
-  return WITH_TYPES.some((one) => one === protocol);
+export function serviceOf(kind: NodeFlow): SeenService {
+  const { direction, traffic, protocol, allPorts } = kind;
+  // No rule can name port 0.
+  const port = WITH_PORTS.includes(protocol) ? kind.port || undefined : null;
+  const type = WITH_TYPES.includes(protocol) ? kind.icmpType : null;
+  return allPorts === true || port === undefined || type === undefined
+    ? { direction, traffic, protocol: null, port: null, type: null }
+    : { direction, traffic, protocol, port, type };
 }
 
 /** `tcp 22`, `icmp 8`, `253`. */
 export function serviceText({ protocol, port, type }: SeenService): string {
-  return [protocol, port ?? type ?? ''].join(' ').trim();
+  return protocol === null ? 'many or unknown ports' : [protocol, port ?? type ?? ''].join(' ').trim();
 }
 
 export function serviceKey(service: SeenService): string {
@@ -37,35 +41,77 @@ export function serviceKey(service: SeenService): string {
 
 /** Ingress first, Host first, then by protocol and number. */
 export function compareServices(a: SeenService, b: SeenService): number {
-  const placeOf = ({ direction, traffic }: SeenService): number =>
-    Number(direction === 'egress') * 2 + Number(traffic === 'NodePort');
-  const [of, and] = [placeOf(a), placeOf(b)];
-  if (of !== and) return of - and;
-  const [protocol, other] = [protocolPlace(a), protocolPlace(b)];
-  return protocol - other || (a.port ?? a.type ?? 0) - (b.port ?? b.type ?? 0);
+  const [places, others] = [placesOf(a), placesOf(b)];
+  return places.map((place, i) => place - (others[i] ?? 0)).find((difference) => difference !== 0) ?? 0;
 }
 
-function protocolPlace({ protocol }: SeenService): number {
-  if (typeof protocol === 'number') return 10 + protocol;
-  return [...WITH_PORTS, ...WITH_TYPES].indexOf(protocol);
+function placesOf({ direction, traffic, protocol, port, type }: SeenService): number[] {
+  const named = [null, ...WITH_PORTS, ...WITH_TYPES].indexOf(protocol);
+  const place = typeof protocol === 'number' ? 10 + protocol : named;
+  return [Number(direction === 'egress'), Number(traffic === 'NodePort'), place, port ?? type ?? 0];
 }
 
 /**
- * The service of a kind; null: it names none, because it stands for many, or because its port is
- * not known.
+ * The evidence for something: connections, when, and where. Times are in milliseconds since 1970.
  */
-export function serviceOf({
-  direction,
-  traffic,
-  protocol,
-  port,
-  icmpType,
-  allPorts,
-}: NodeFlow): SeenService | null {
-  if (allPorts === true) return null;
-  const service = { direction, traffic, protocol, port: port ?? null, type: icmpType ?? null };
-  // No rule can name port 0.
-  if (hasPorts(service)) return port === undefined || port === 0 ? null : { ...service, type: null };
-  if (hasTypes(service)) return icmpType === undefined ? null : { ...service, port: null };
-  return { ...service, port: null, type: null };
+export interface Evidence {
+  connections: number;
+  /** Connections that were open when the nodes were asked. */
+  live: number;
+  firstSeen: number;
+  lastSeen: number;
+  /** The first nodes by name that saw it, and the number of all. */
+  nodes: readonly string[];
+  nodeCount: number;
+  /** Addresses of the peer. */
+  readonly addresses: Set<string>;
+  /** Whether there were more addresses. */
+  isCut: boolean;
+}
+
+export function evidenceOf({ connections, live, ...kind }: NodeFlow, node: string): Evidence {
+  return {
+    connections,
+    live: live ?? 0,
+    firstSeen: Date.parse(kind.firstSeen),
+    lastSeen: Date.parse(kind.lastSeen),
+    nodes: [node],
+    nodeCount: 1,
+    addresses: new Set([kind.peer]),
+    isCut: false,
+  };
+}
+
+/** Adds `more` to `to`, which keeps at most so many addresses. */
+export function addEvidence(to: Evidence, more: Evidence, most = MOST_ADDRESSES): void {
+  to.connections += more.connections;
+  to.live += more.live;
+  to.firstSeen = Math.min(to.firstSeen, more.firstSeen);
+  to.lastSeen = Math.max(to.lastSeen, more.lastSeen);
+  to.isCut ||= more.isCut;
+  for (const address of more.addresses) {
+    if (to.addresses.size < most) to.addresses.add(address);
+    else if (!to.addresses.has(address)) to.isCut = true;
+  }
+  const isOfOneNode = to.nodeCount === 1 && more.nodeCount === 1 && to.nodes[0] === more.nodes[0];
+  if (isOfOneNode) return;
+  to.nodeCount += more.nodeCount;
+  // Not the first that answered: they are others the next time.
+  to.nodes = [...new Set([...to.nodes, ...more.nodes])].sort().slice(0, MOST_NODES);
+}
+
+/** The sum with all addresses. */
+export function sumOf(all: readonly Evidence[]): Evidence {
+  const sum: Evidence = {
+    connections: 0,
+    live: 0,
+    firstSeen: Number.POSITIVE_INFINITY,
+    lastSeen: 0,
+    nodes: [],
+    nodeCount: 0,
+    addresses: new Set(),
+    isCut: false,
+  };
+  for (const one of all) addEvidence(sum, one, Number.POSITIVE_INFINITY);
+  return sum;
 }
