@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import type { ControllerOptions } from '../controller/run/controller-options.ts';
+import type { ControllerOptions } from '../controller/run/controller-context.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog } from '../lib/process/log.ts';

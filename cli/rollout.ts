@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { ROLLOUT_ANNOTATION, type RolloutCommand } from '../apis/rollout.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
-import { NODEWALL_POLICIES } from '../controller/status/policy-path.ts';
+import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';

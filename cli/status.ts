@@ -12,7 +12,7 @@ import {
 } from '../apis/status-problems.ts';
 import { NODE_VIEWS_PATH, type NodeReport } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
-import { NODEWALL_POLICIES } from '../controller/status/policy-path.ts';
+import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { json } from './output.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ControllerPod } from './controller-pods.ts';
-import { type HandoverFacts, handover, LEAST_SERVING, LONGEST_SERVING } from './handover.ts';
+import { type HandoverFacts, handOver, handover, LEAST_SERVING, LONGEST_SERVING } from './handover.ts';
 
 const pod = (name: string, more: Partial<ControllerPod> = {}): ControllerPod => {
   const usual = {
@@ -57,5 +57,40 @@ describe('handover', () => {
   it('ends at once if there can be no successor', () => {
     assert.equal(nextOf({ self: null, pods: [], waited: 0 }), 'end');
     assert.equal(nextOf({ isNamespaceTerminating: true, pods: [SELF], waited: 0 }), 'end');
+  });
+});
+
+describe('handOver', () => {
+  const ALONE = { ...FACTS, pods: [], isPublished: () => false };
+
+  /** The duration of a handover, on a clock that its waits advance, and the reason why it ended. */
+  async function lasting(facts: Partial<typeof ALONE>, overAt = Number.POSITIVE_INFINITY) {
+    let now = 1_000;
+    const started = now;
+    const why = await handOver({
+      clock: { now: () => now },
+      facts: () => ({ ...ALONE, ...facts }),
+      async changed(milliseconds) {
+        now += milliseconds;
+      },
+      isOver: () => now >= started + overAt,
+    });
+    return { waited: now - started, why };
+  }
+
+  it('waits while its agents have no successor, up to a limit', async () => {
+    const { waited, why } = await lasting({});
+    assert.equal(waited, LONGEST_SERVING);
+    assert.match(why ?? '', /no successor/);
+  });
+
+  it('waits for callers to learn of the end if it serves no agents', async () => {
+    assert.equal((await lasting({ agents: 0 })).waited, LEAST_SERVING);
+  });
+
+  it('ends at once outside a pod, and when the controller is over', async () => {
+    assert.equal((await lasting({ self: null })).waited, 0);
+    assert.deepEqual(await lasting({}, 0), { waited: 0, why: null });
+    assert.deepEqual(await lasting({}, 500), { waited: 500, why: null });
   });
 });

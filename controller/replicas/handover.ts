@@ -1,3 +1,4 @@
+import type { Clock } from '../../lib/process/clock.ts';
 import { type ControllerPod, successors } from './controller-pods.ts';
 
 /** The facts when a controller has been asked to stop. */
@@ -51,4 +52,29 @@ function serve(why: string): Handover {
 
 function end(why: string): Handover {
   return { next: 'end', why };
+}
+
+/** Interval between checks whether it may end (milliseconds); changes are checked sooner. */
+const LOOK = 250;
+
+export interface HandOverOptions {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly facts: () => Omit<HandoverFacts, 'waited'>;
+  /** Resolves when the facts may have changed, at the latest after this time (milliseconds). */
+  readonly changed: (milliseconds: number) => Promise<void>;
+  readonly isOver: () => boolean;
+}
+
+/**
+ * Waits until other replicas can continue without this one. Resolves with the reason; null:
+ * `isOver` came first.
+ */
+export async function handOver({ clock, facts, changed, isOver }: HandOverOptions): Promise<string | null> {
+  const started = clock.now();
+  while (!isOver()) {
+    const { next, why } = handover({ ...facts(), waited: clock.now() - started });
+    if (next === 'end') return why;
+    await changed(LOOK);
+  }
+  return null;
 }

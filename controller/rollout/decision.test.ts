@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { DEFAULT_ROLLOUT, EVERY_PLACE, type RolloutDecision } from '../../apis/rollout.ts';
-import { type MemberFacts, type NextStage, nextStage, type RolloutFacts, takers } from './decision.ts';
+import {
+  type MemberFacts,
+  type NextStage,
+  nextStage,
+  type Outcome,
+  type RolloutFacts,
+  takers,
+} from './decision.ts';
 import { placeOf, type RolloutNode, rolloutOrder, stepSizes, takesPart } from './order.ts';
-import type { Outcome } from './outcome.ts';
 
 const toNode = (name: string, zone: string): RolloutNode => ({ name, zone, place: placeOf(name, 'u') });
 const NODES = Array.from({ length: 40 }, (_, i) => toNode(`n${i}`, `z${i % 3}`));

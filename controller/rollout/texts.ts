@@ -6,9 +6,8 @@ import {
   type RolloutStatus,
 } from '../../apis/rollout.ts';
 import { utcText } from '../../lib/process/clock.ts';
-import type { RolloutStage } from './decision.ts';
+import type { Outcome, RolloutStage } from './decision.ts';
 import { type RolloutNode, stepSizes, takesPart } from './order.ts';
-import type { Outcome } from './outcome.ts';
 
 /** The outcome of the new version on one node, and the reason. */
 export interface NodeOutcome {

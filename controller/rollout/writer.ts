@@ -1,7 +1,7 @@
 import type { RolloutStatus } from '../../apis/rollout.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { NODEWALL_POLICIES } from '../status/policy-path.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
+import { NODEWALL_POLICIES } from '../status/writer.ts';
 
 /** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
 const ABSENT = {

@@ -14,7 +14,7 @@ import { freePorts } from '../../test/cluster/ports.ts';
 import { until } from '../../test/kernel/until.ts';
 import { LEAST_SERVING } from '../replicas/handover.ts';
 import { Controller } from './controller.ts';
-import type { ControllerOptions } from './controller-options.ts';
+import type { ControllerOptions } from './controller-context.ts';
 
 describe('a controller without an API server', () => {
   let folder: string;

@@ -4,9 +4,9 @@ import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-serv
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { formatMissingRight } from '../kubeapi/rbac-rule.ts';
+import { handOver } from '../replicas/handover.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { ControllerParts } from './controller-parts.ts';
-import { handOver } from './hand-over.ts';
 import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
 import { Steps } from './steps.ts';
 

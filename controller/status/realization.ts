@@ -5,7 +5,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { versionKey } from '../publish/rule-groups.ts';
-import { type Outcome, outcomeOf } from '../rollout/outcome.ts';
+import { type Outcome, outcomeOf } from '../rollout/decision.ts';
 import { neededFeatures, ReportedNode } from './reported-node.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 import {

@@ -3,8 +3,7 @@ import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
 import { KubeError } from '../kubeapi/kube-error.ts';
-import { NODEWALL_POLICIES } from './policy-path.ts';
-import { POLICY_TARGET, type StatusWriter, statusWriter } from './writer.ts';
+import { NODEWALL_POLICIES, POLICY_TARGET, type StatusWriter, statusWriter } from './writer.ts';
 
 function status(current: number, more: Partial<PolicyStatus> = {}): PolicyStatus {
   const counts = { currentNodesRealized: current, desiredNodesRealized: 9 };

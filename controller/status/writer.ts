@@ -5,7 +5,6 @@ import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
 import type { AntreaStatus } from './antrea-status.ts';
-import { ANTREA_POLICIES, NODEWALL_POLICIES } from './policy-path.ts';
 
 export interface WriterEvents {
   written(name: string): void;
@@ -128,6 +127,10 @@ export interface StatusTarget<T> {
   path(name: string): string;
   toPatch(status: T): object;
 }
+
+/** API paths of the policies whose status the controller writes. */
+export const NODEWALL_POLICIES = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies';
+export const ANTREA_POLICIES = '/apis/crd.antrea.io/v1beta1/clusternetworkpolicies';
 
 /** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
 export const POLICY_TARGET: StatusTarget<PolicyStatus> = {
