@@ -259,7 +259,10 @@ async function agentTelemetry(options: AgentOptions, { featureGates }: Config, l
     isInCluster: controller !== undefined,
     ofRules,
   });
-  if (featureGates.EgressGateway === true) metrics.withEgress();
+  if (featureGates.EgressGateway === true) {
+    const { extendMetrics } = await import('../agent/extension/agent.ts');
+    await extendMetrics(metrics);
+  }
   const { registry, ready } = metrics;
   const servers: MetricsServer[] = [];
   const timers = new Set<NodeJS.Timeout>();

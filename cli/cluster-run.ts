@@ -5,7 +5,6 @@ import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { clusterFile } from '../agent/run/cluster-file.ts';
 import type { ControllerOptions } from '../agent/run/controller-connection.ts';
 import type { KeptFlows } from '../agent/run/flow-inventory.ts';
-import type { EgressAbility } from '../agent/run/node-report.ts';
 import type { OffSwitch } from '../agent/run/off-switch.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
@@ -48,16 +47,15 @@ export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
   for (;;) {
     const ended = await withKernel(async (kernel) => {
       const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
-      const { wireguardKeys } = await import('../agent/egress/wireguard-keys.ts');
+      const { extendMetrics, prepareExtension } = await import('../agent/extension/agent.ts');
       const opened = await openFor(wants, config, (used) =>
         openDataplanes({ node, config: used, kernel, log }),
       );
-      const { refused } = opened.egress;
-      const keys = await wireguardKeys(stateDir, opened.config, log);
-      const egress = { refused, keys };
+      const { refused } = opened;
+      const extension = await prepareExtension({ stateDir, config: opened.config, log });
       if (wants && refused !== null)
         log.error('this node steers no connection to egress gateways', { node, why: refused });
-      if (refused === null && wants) metrics.withEgress();
+      if (refused === null && wants) await extendMetrics(metrics);
       const time = { clock: systemClock, random: Math.random };
       const telling = { log, metrics, flows };
       return runClusterAgent({
@@ -68,7 +66,7 @@ export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
         isAllowed,
         ...telling,
         ...opened,
-        egress,
+        extension,
         ...time,
       });
     });
@@ -80,7 +78,8 @@ export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
 interface Opened {
   readonly config: Config;
   readonly dataplanes: Dataplanes;
-  readonly egress: Pick<EgressAbility, 'refused'>;
+  /** Why the machine cannot have egress gateways; null: it can. */
+  readonly refused: string | null;
 }
 
 /**
@@ -99,13 +98,13 @@ async function openFor(
       checkEgressGate(on);
       const dataplanes = await open(on);
       await checkEgressHost(on, dataplanes.chosen.name);
-      return { config: on, dataplanes, egress: { refused: null } };
+      return { config: on, dataplanes, refused: null };
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       refused = error.message;
     }
   }
-  return { config: off, dataplanes: await open(off), egress: { refused } };
+  return { config: off, dataplanes: await open(off), refused };
 }
 
 function withGate(config: Config, EgressGateway: boolean): Config {

@@ -1,4 +1,4 @@
-import type { ResetConnection } from '../agent/egress/reset-connections.ts';
+import type { ResetConnection } from '../agent/connections/end-connections.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { askAgent, BROKEN } from './flush.ts';
 import { loadConfig } from './load.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import type { ResetConnection } from '../agent/egress/reset-connections.ts';
+import type { ResetConnection } from '../agent/connections/end-connections.ts';
 import type { ConnectionRecord } from '../agent/record/record.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/flush-server.ts';

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import { envelopeOf } from '../agent/apply/envelope.ts';
 import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
+import { prepareExtension } from '../agent/extension/agent.ts';
 import { watchAddresses } from '../agent/run/address-watch.ts';
 import { AgentLog } from '../agent/run/agent-log.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
@@ -83,7 +84,8 @@ export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatu
     enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
     failed: (error) => Object.assign(outcome, { failure: error }),
     guard: guardHooks(parts),
-    egressHealth: ({ unready }) => sight.unready(unready, () => deliver(outcome.snapshot)),
+    extension: await prepareExtension({ stateDir, config: parts.config, log }),
+    unready: (reasons) => sight.unready(reasons, () => deliver(outcome.snapshot)),
   });
   const { config } = enforcement;
   const remembered = await savedVersions.read();

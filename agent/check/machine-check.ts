@@ -7,10 +7,12 @@ import { promisify } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import {
   type CheckLine,
+  firstLine,
   isAtLeast,
   named,
   ok,
   problem,
+  ROOT_NEEDED,
   warning,
   worstFirst,
 } from '../../lib/process/check-line.ts';
@@ -19,8 +21,8 @@ import { errorCode } from '../../lib/sharing/error.ts';
 import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
+import { EXTENSION_CHECKS } from '../extension/checks.ts';
 import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
-import { markRules } from '../inspect/mark-rules.ts';
 import { otherRules, type WantedRules } from '../inspect/other-rules.ts';
 import { DESTINATION_RULES, SOURCE_RULES } from '../inspect/translating-rules.ts';
 import { UNTRACKED_RULES } from '../inspect/untracked-rules.ts';
@@ -30,7 +32,6 @@ import { namespaceHolder } from '../run/namespace-lock.ts';
 import { readOff } from '../run/off-file.ts';
 import { rememberedNode } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';
-import { checkTunnelMtu } from './tunnel-mtu.ts';
 
 export interface MachineCheckOptions {
   readonly stateDir: string;
@@ -44,7 +45,6 @@ const LEAST_KERNEL = [5, 9] as const;
 /** systemd.unit(5). */
 const UNIT_FOLDERS = ['/etc/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system'];
 const UNIT_OF = { nftables: 'nodewall-boot.service', iptables: 'nodewall-boot-iptables.service' } as const;
-const ROOT_NEEDED = 'run this as root, or with CAP_NET_ADMIN';
 
 type MachineCheck = (options: MachineCheckOptions) => Promise<readonly CheckLine[] | CheckLine>;
 
@@ -57,9 +57,7 @@ export const MACHINE_CHECKS = {
   connectionTable,
   otherTables,
   untracked,
-  marks,
-  tunnel,
-  tunnelMtu: ({ config, root }) => checkTunnelMtu(config, root),
+  ...EXTENSION_CHECKS,
   destinations,
   sources,
   groupNames,
@@ -229,52 +227,6 @@ async function rulesOfOthers(
   }
 }
 
-/** A connection whose mark others overwrite loses its egress gateway (docs/egress-datapath.md). */
-async function marks(): Promise<CheckLine[]> {
-  const check = 'marks of connections';
-  const { Nftables } = await loadAddon();
-  const nft = new Nftables();
-  try {
-    const tables = await markRules(nft, await legacyTables());
-    if (tables === null) return [];
-    if (tables.length === 0)
-      return [ok(check, 'no rule of another table writes the bits of egress gateways')];
-    return [
-      warning(
-        check,
-        `rules of other tables write the bits 0x7f000000 of connections' marks: ${named(tables)}`,
-        "such a rule can take a connection's egress gateway away; give it a mask without these bits",
-      ),
-    ];
-  } catch (error) {
-    return [warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED)];
-  } finally {
-    await nft.close();
-  }
-}
-
-/** The tunnel of egress gateways is never sent in clear where it has to be encrypted. */
-async function tunnel({ config: { featureGates, egress } }: MachineCheckOptions): Promise<CheckLine[]> {
-  if (featureGates.EgressGateway === false || egress.encryption === 'None') return [];
-  const check = 'encrypted tunnel';
-  const { WireGuardSocket } = await loadAddon();
-  const socket = new WireGuardSocket();
-  try {
-    if (await socket.isSupported()) return [ok(check, 'the kernel has WireGuard')];
-    return [
-      problem(
-        check,
-        'the kernel has no WireGuard: no packet of a pod goes to a gateway on another node, or comes from one',
-        'modprobe wireguard, which some systems have in a package of further modules; or egress.encryption: None',
-      ),
-    ];
-  } catch (error) {
-    return [warning(check, `cannot be asked: ${firstLine(error)}`, ROOT_NEEDED)];
-  } finally {
-    await socket.close();
-  }
-}
-
 /** Above this share of the table, a burst of connections fills it. */
 const MUCH = 0.75;
 
@@ -385,10 +337,6 @@ async function versionOf(command: string): Promise<string | null> {
     if (errorCode(error) === 'ENOENT') return null;
     throw error;
   }
-}
-
-function firstLine(error: unknown): string {
-  return (error as Error).message.split('\n', 1)[0] ?? '';
 }
 
 function isForbidden(error: unknown): boolean {

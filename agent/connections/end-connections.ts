@@ -1,4 +1,5 @@
 import type { Conntrack, TcpSocketName, TcpSockets } from 'nftables-napi';
+import type { Protocol } from '../record/packet.ts';
 import type { ConnectionJudge, Denial } from './connection-judge.ts';
 
 export interface EndOptions {
@@ -23,6 +24,17 @@ export interface EndSummary {
   failed: number;
   /** The first refusal; null: none. */
   error: Error | null;
+}
+
+/** A connection of a pod that was ended because of its egress policy. */
+export interface ResetConnection {
+  readonly protocol: Protocol;
+  readonly src: string;
+  readonly srcPort: number | null;
+  readonly dst: string;
+  readonly dstPort: number | null;
+  /** Whether it left by a gateway; false: it began before its policy, or while rules were away. */
+  readonly steered: boolean;
 }
 
 /**

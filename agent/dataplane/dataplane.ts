@@ -1,17 +1,17 @@
+import type { Generation } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { DataplaneName } from '../../apis/dataplanes.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { Reconciler } from '../apply/dataplane.ts';
 import type { DeadlineKeeper } from '../apply/deadline.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { Kernel } from '../apply/netlink/kernel.ts';
 import type { BootFiles } from '../boot/boot-folder.ts';
-import type { EgressMemory } from '../egress/egress-memory.ts';
-import type { FloatingKernel } from '../egress/floating-kernel.ts';
-import type { EgressHealthReport } from '../egress/health/health-report.ts';
-import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
+import type { Ruleset } from '../render/ruleset.ts';
 
 /**
  * One way to enforce rules: stages 5 and 6, counters, and the detection of changes by third
@@ -34,16 +34,8 @@ export interface DataplaneOptions {
   readonly readings: Readings;
   /** Counts troubles of the kernel's event monitor, if the dataplane has one. */
   readonly troubled: (trouble: MonitorTrouble) => void;
-  /** The parts for egress gateways of an earlier run, whose connections go on; null: not known. */
-  readonly lastEgress?: NodeEgress | null;
-  /** Keys of the encrypted tunnel of egress gateways; null or absent: it is not encrypted. */
-  readonly wireguard?: WireGuardKeys | null;
-  /** Gateway nodes that did not answer an earlier run; absent: not known. */
-  readonly lostGateways?: readonly string[];
-  /** Called when the network configuration of egress gateways lacks something else than before. */
-  readonly egressProblems?: (problems: readonly string[]) => void;
-  /** Called when the node finds out something else about gateways; `memory` is for the next run. */
-  readonly egressHealth?: (report: EgressHealthReport, memory: EgressMemory) => void;
+  /** Enforced with the rules; null or absent: nothing is. */
+  readonly extension?: DataplaneExtension | null;
   /** The deadline of rules that are tried has passed: packets were accepted against the rules. */
   readonly deadlinePassed?: () => void;
   readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
@@ -62,16 +54,59 @@ export interface Running {
   bootFiles(state: NodeState): () => BootFiles;
   /** Identifies the rules of this run to the next one; empty if the dataplane has no digests. */
   digests(): Record<string, string>;
-  /** Absent: the feature gate EgressGateway is off. */
-  readonly egressHealth?: (() => EgressHealthReport) | undefined;
-  /** For the next run; absent: as above. */
-  readonly egressMemory?: (() => EgressMemory) | undefined;
   /** Keeps the deadline of rules that are tried. */
   readonly deadline: Pick<DeadlineKeeper, 'check' | 'close' | 'isLeft'>;
   /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
-  /** Null: egress gateways are off. */
-  readonly floating: FloatingKernel | null;
+}
+
+/** An optional capability that the nftables dataplane enforces with the rules (agent/extension). */
+export interface DataplaneExtension {
+  open(options: ExtensionOptions): OpenExtension;
+}
+
+export interface ExtensionOptions extends Pick<DataplaneOptions, 'log' | 'troubled'> {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  /** A transaction in our tables that changed nothing but elements with a timeout. */
+  readonly committed: (generation: Readonly<Generation>) => void;
+}
+
+export interface OpenExtension {
+  /** The kernel without the elements that the extension changes itself. */
+  readonly kernel: Kernel;
+  /** Sets whose elements it changes all the time. */
+  readonly quietSets: readonly string[];
+  /** Enforces the rules, with what they need besides; its `close` closes the extension. */
+  enforce(rules: ExtendedRules): Running['enforcer'];
+}
+
+/** The rules of a dataplane, for an extension that enforces them. */
+export interface ExtendedRules {
+  readonly rules: Reconciler<Ruleset>;
+  /** @param canLog as in EnforcerOptions */
+  readonly render: (canLog: boolean) => (state: NodeState) => Ruleset;
+  /** With the deadline of rules that are tried. */
+  readonly timed: <Desired extends Ruleset>(reconciler: Reconciler<Desired>) => Reconciler<Desired>;
+  readonly enforcer: DataplaneOptions['enforcer'];
+}
+
+/** An extension in the kernel of a machine, whatever run it is of. */
+export interface KernelExtension {
+  isOn(config: Pick<Config, 'featureGates'>): boolean;
+  /** Throws a CommandError if this kernel lacks what its rules need. */
+  check(): Promise<void>;
+  /** Where it may have left something, in the order in which it can be removed. */
+  leftOvers(kernel: Kernel): {
+    readonly beforeTable: readonly LeftOvers[];
+    readonly afterTable: readonly LeftOvers[];
+  };
+  /** The names of those that a run with it, or without it, changes itself. */
+  manages(isOn: boolean): readonly string[];
+  /** Before rules without it replace those of an earlier run that may have had it. */
+  replaced(kernel: Kernel): Promise<unknown>;
+  /** No agent enforces it any more: nothing on this machine waits for one. */
+  release(stateDir: string): Promise<void>;
 }
 
 export interface Dataplanes {

@@ -3,8 +3,8 @@ import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { formatAddress } from '../../lib/net/address.ts';
 import { hasAddress } from '../../lib/net/member-set.ts';
 import { addressOf } from '../connections/connection-flows.ts';
-import type { EndSummary } from '../connections/end-connections.ts';
-import { type Protocol, protocolName } from '../record/packet.ts';
+import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
+import { protocolName } from '../record/packet.ts';
 import type { ClientWaker } from './client-waker.ts';
 import { type PolicyOfConnection, policyOfConnection } from './record/connection-policy.ts';
 import { ENDED, MARK_MASK, slotMark, takeMark } from './render/marks.ts';
@@ -12,17 +12,6 @@ import { ENDED, MARK_MASK, slotMark, takeMark } from './render/marks.ts';
 /** States that are remembered: edits of policies since a connection began. */
 const REMEMBERED = 16;
 const TCP = 6;
-
-/** A connection that was ended. */
-export interface ResetConnection {
-  readonly protocol: Protocol;
-  readonly src: string;
-  readonly srcPort: number | null;
-  readonly dst: string;
-  readonly dstPort: number | null;
-  /** Whether it left by a gateway; false: it began before its policy, or while rules were away. */
-  readonly steered: boolean;
-}
 
 /**
  * This node's recent ways for its pods: a connection keeps what it got, also of a deleted policy.

@@ -89,3 +89,13 @@ function isOwn(one: Address | undefined, own: ReadonlySet<string>): boolean {
 export function addressKey(one: Address | null): string {
   return `${one?.family}/${one?.value}`;
 }
+
+/** Whether it is ICMPv6 of one of these types. */
+export function isIcmpv6(flow: KnownFlow, types: readonly number[]): boolean {
+  return (
+    flow.protocol === PROTOCOL_NUMBERS.icmpv6 &&
+    flow.family !== 4 &&
+    flow.type !== undefined &&
+    types.includes(flow.type)
+  );
+}

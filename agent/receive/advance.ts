@@ -20,10 +20,10 @@ import {
 import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
-import { present } from '../../lib/sharing/present.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
+import type { ExtensionDraft } from '../extension/extension.ts';
+import { MESSAGE_EXTENSION } from '../extension/messages.ts';
 import { type DraftMap, draftMap } from './draft-map.ts';
-import { EgressDraft, isEgressUpdate, isEgressWhole } from './egress-draft.ts';
 import { patchedMembers } from './member-patch.ts';
 import { failsafeSets, toAddressSet, toServiceSet } from './receive.ts';
 
@@ -60,7 +60,7 @@ interface Draft {
   readonly addressSets: DraftMap<AddressSet>;
   readonly serviceSets: DraftMap<ServiceSet>;
   readonly parts: DraftMap<readonly CompiledRule[]>;
-  readonly egress: EgressDraft;
+  readonly extension: ExtensionDraft;
 }
 
 /** Applies the messages up to a bookmark. Throws an Error for a message that can't be applied. */
@@ -81,7 +81,7 @@ export function advance(
     addressSets: draftMap(base.state.addressSets),
     serviceSets: draftMap(base.state.serviceSets),
     parts: draftMap(base.parts),
-    egress: new EgressDraft(state.egress, isWhole),
+    extension: MESSAGE_EXTENSION.draft(state, isWhole),
   };
   for (const update of updates) change(draft, update, held);
   if (draft.node === null) throw new Error('the view does not name its node');
@@ -89,7 +89,6 @@ export function advance(
   if (draft.enabled === null) throw new Error('the view does not contain the feature gate');
   const parts = draft.parts.map();
   const rules = parts === base.parts ? base.state.rules : orderedRules(base.state.rules, base.parts, parts);
-  const egress = draft.egress.result();
   const { addresses, allNodes, controllers = '', apiServerPorts = [] } = draft.node;
   const next: NodeState = {
     node,
@@ -100,7 +99,7 @@ export function advance(
     controllers,
     apiServerPorts: sameItems(apiServerPorts, state.apiServerPorts) ? state.apiServerPorts : apiServerPorts,
     nodeAddresses: sameItems(addresses, state.nodeAddresses) ? state.nodeAddresses : addresses,
-    ...present({ egress }),
+    ...draft.extension.result(),
   };
   checkCounts(next, bookmark);
   checkHeld(next, state);
@@ -169,10 +168,7 @@ function change(draft: Draft, update: Update, held: Held): void {
     case 'bookmark':
       throw new Error('a bookmark inside a batch');
     default:
-      if (isEgressUpdate(update)) {
-        draft.egress.receive(update);
-        return;
-      }
+      if (draft.extension.receive(update)) return;
       // A newer controller may send types that this version's TypeScript types don't have.
       throw new Error(
         `message of type ${JSON.stringify((update as { type: unknown }).type)}; is the controller newer than this agent?`,
@@ -284,8 +280,8 @@ function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
   for (const [what, here, there] of counts) {
     if (here !== there) throw new Error(`the agent has ${here} ${what}, the controller says ${there}`);
   }
-  if (!isEgressWhole(bookmark, state.egress))
-    throw new Error(`egress: the agent has not the ${bookmark.egress} entries that the controller says`);
+  const lack = MESSAGE_EXTENSION.lack(bookmark, state);
+  if (lack !== null) throw new Error(lack);
 }
 
 /** Throws if a named set is missing. Does nothing if neither the names nor the set ids changed. */

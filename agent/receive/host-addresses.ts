@@ -1,7 +1,7 @@
 import type { NetworkInterfaceInfo } from 'node:os';
-import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { type Address, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet } from '../../lib/net/member-set.ts';
+import { RULE_EXTENSION } from '../extension/rules.ts';
 
 /**
  * The most addresses that a node reports. The controller accepts fewer
@@ -16,10 +16,7 @@ const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10'].flatMap((text) => parseCidr(t
  * Their addresses are not the machine's own: those of Services, which kube-proxy in ipvs mode
  * assigns, of egress gateways, and of the tunnel to them.
  */
-const NOT_OURS: ReadonlySet<string> = new Set([
-  ...['kube-ipvs0', OWN_NETWORK.floating.link],
-  ...Object.keys(OWN_NETWORK.links),
-]);
+const NOT_OURS: ReadonlySet<string> = new Set(['kube-ipvs0', ...RULE_EXTENSION.links]);
 
 type Interfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>;
 

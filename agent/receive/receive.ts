@@ -18,7 +18,7 @@ import {
 } from '../../apis/wire.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { EgressDraft, isEgressUpdate, isEgressWhole } from './egress-draft.ts';
+import { MESSAGE_EXTENSION } from '../extension/messages.ts';
 import { toMembers } from './members-text.ts';
 
 /**
@@ -32,12 +32,12 @@ export function receive(messages: Iterable<Message>): NodeState {
   const addressSets = new Map<string, AddressSet>();
   const serviceSets = new Map<string, ServiceSet>();
   const rules: CompiledRule[] = [];
-  const draft = new EgressDraft(undefined, true);
+  const extension = MESSAGE_EXTENSION.draft({}, true);
   const isWhole = (bookmark: BookmarkMessage): boolean =>
     bookmark.rules === rules.length &&
     bookmark.addressSets === addressSets.size &&
     (bookmark.serviceSets ?? 0) === serviceSets.size &&
-    isEgressWhole(bookmark, draft.result());
+    MESSAGE_EXTENSION.lack(bookmark, extension.result()) === null;
   for (const message of messages) {
     // Messages after a bookmark take effect at the next one.
     complete = false;
@@ -58,12 +58,11 @@ export function receive(messages: Iterable<Message>): NodeState {
         complete = isWhole(message);
         break;
       default:
-        if (isEgressUpdate(message)) draft.receive(message);
+        extension.receive(message);
         break;
     }
   }
   if (node === null || !complete) throw new Error('the snapshot is not complete');
-  const egress = draft.result();
   const { allNodes, controllers = '', apiServerPorts = [] } = node;
   const named = namedBy(rules);
   requireHeld('AddressSet', failsafeSets({ allNodes, controllers }).concat(named.addressSets), addressSets);
@@ -77,7 +76,7 @@ export function receive(messages: Iterable<Message>): NodeState {
     controllers,
     apiServerPorts,
     nodeAddresses: node.addresses,
-    ...present({ egress }),
+    ...extension.result(),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import { MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
-import { egressIds } from '../egress/render/counted.ts';
+import { RULE_EXTENSION } from '../extension/rules.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import { Accounting, type CountedTable, type Owners, type RuleTotals } from './accounting.ts';
 import type { RecordLog } from './record-log.ts';
@@ -100,8 +100,8 @@ export class RuleCounters {
   /** Sets the chains and rules in force. */
   enforced(owners: Owners, state: NodeState): void {
     this.#accounts.know(owners);
-    const ofEgress = state.egress === undefined ? [] : egressIds(state.egress);
-    this.#accounts.keep(new Set([SPOOFED, ...state.rules.map(({ id }) => id), ...ofEgress]));
+    const ids = state.rules.map(({ id }) => id);
+    this.#accounts.keep(new Set([SPOOFED, ...ids, ...RULE_EXTENSION.countIds(state)]));
     if (!this.#parts.running) return;
     this.#soon ??= setTimeout(() => {
       this.#soon = null;

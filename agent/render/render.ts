@@ -4,7 +4,8 @@ import { judgesLocalPods } from '../../apis/exemptions.ts';
 import { failsafeList } from '../../apis/failsafe.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
-import { type EgressRules, egressRenderer } from '../egress/render/render-egress.ts';
+import type { ExtraRules } from '../extension/extension.ts';
+import { RULE_EXTENSION } from '../extension/rules.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
 import { deadlineRules } from './deadline.ts';
 import { failsafeRules, failsafeScope } from './failsafe.ts';
@@ -57,7 +58,7 @@ export function renderer(
   const sets = new UsedSets();
   const setMatches = new SetMatches();
   const rulesOf = ruleRenderer(config, canLog, { sets, setMatches });
-  const egressOf = egressRenderer(config);
+  const extraRules = RULE_EXTENSION.renderer(config);
   let failsafe: readonly NamedSet[] = [];
   let last: Last = { chains: new NamedList([]), sets: new Map(), maps: new NamedList([]) };
   return (state) => {
@@ -66,7 +67,7 @@ export function renderer(
     const learns = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
     const nameServers = learns ? (state.nameServers ?? config.names.learnFrom) : [];
     const spoofing = antiSpoofing({ state, config, canLog, setMatches });
-    const egress = egressOf(state.egress ?? null);
+    const extra = extraRules(state);
     const rendered = TRAFFICS.map((traffic) =>
       renderTraffic(traffic, shares[traffic], {
         state,
@@ -75,13 +76,13 @@ export function renderer(
         indexer,
         setMatches,
         spoofing: traffic === 'ingress' ? spoofing : NO_ANTI_SPOOFING,
-        before: traffic === 'ingress' ? egress.toNode : [],
+        extra,
       }),
     );
-    const ofIndexes = [...rendered.flatMap((one) => one.sets), ...egress.sets];
+    const ofIndexes = [...rendered.flatMap((one) => one.sets), ...extra.sets];
     sets.change(ofIndexes, failsafe);
     failsafe = ofIndexes;
-    last = { ...join(rendered, egress, config, last), sets: sets.sets() };
+    last = { ...join(rendered, extra, config, last), sets: sets.sets() };
     return last;
   };
 }
@@ -98,8 +99,7 @@ interface RenderContext {
   /** The servers (CIDRs) of which DNS packets are copied to the agent. */
   readonly nameServers: readonly string[];
   readonly spoofing: AntiSpoofing;
-  /** Rules before all others of the base chain. */
-  readonly before: readonly NftRule[];
+  readonly extra: ExtraRules;
   readonly indexer: { readonly dispatch: Dispatch };
   readonly setMatches: SetMatches;
 }
@@ -115,7 +115,7 @@ interface IndexContext extends RenderContext {
 /** Reuses the previous lists of chains and maps if their content is the same. */
 function join(
   rendered: readonly RenderedTraffic[],
-  egress: EgressRules,
+  extra: ExtraRules,
   config: Config,
   last: Last,
 ): Pick<Last, 'chains' | 'maps'> {
@@ -129,7 +129,7 @@ function join(
   const chains = [
     ...rendered.flatMap(({ base }) => base.map(before)),
     ...masqueradeChains(config).map(before),
-    ...egress.chains.map(before),
+    ...extra.chains.map(before),
     ...rendered.flatMap(({ index }) => index.map(before)),
     REJECT_CHAIN,
   ].concat(...rendered.map(({ rules }) => rules));
@@ -137,7 +137,7 @@ function join(
     chains: listAfter(last.chains, chains),
     maps: listAfter(
       last.maps,
-      sortedLike(new Set([...rendered.flatMap(({ maps }) => maps), ...egress.maps]), last.maps),
+      sortedLike(new Set([...rendered.flatMap(({ maps }) => maps), ...extra.maps]), last.maps),
     ),
   };
 }
@@ -156,7 +156,7 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { state, config, nameServers, spoofing, before } = context;
+  const { state, config, nameServers, spoofing, extra } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const isOnly = parts.length < 2;
@@ -172,14 +172,14 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
   return {
     base: [
       ...baseChains(traffic, config, {
-        before: [...before, ...spoofing.first],
+        before: [...(traffic === 'ingress' ? extra.toNode : []), ...spoofing.first],
         first: spoofing.rules,
         indexes: parts.map(({ name }) => name),
         podIndexes: podParts.map(({ name }) => name),
         nameServers,
         deadline: deadline.rules,
         localPods: podMatches,
-        hasEgress: context.state.egress !== undefined,
+        tunnel: extra.exempt[BASE_CHAINS[traffic].direction],
       }),
       ...spoofing.chains,
     ],

@@ -12,7 +12,7 @@ const skeleton = (traffic: Traffic, config: Config) =>
     nameServers: [],
     localPods: [],
     podIndexes: [],
-    hasEgress: true,
+    tunnel: [[{ match: 'interfaceGroup', field: 'iifgroup', groups: [9], negated: false }]],
   });
 
 /** The base chain's lines, and those of the exemptions by protocol. */
@@ -70,7 +70,7 @@ describe('topology', () => {
         nameServers: ['192.0.2.53/32'],
         localPods: [],
         podIndexes: [],
-        hasEgress: false,
+        tunnel: [],
       }),
       [],
     );
@@ -98,7 +98,7 @@ describe('topology', () => {
         nameServers,
         localPods: [],
         podIndexes: [],
-        hasEgress: false,
+        tunnel: [],
       }).map(chainLines);
     const [[, answer, second] = []] = lines('ingress', '192.0.2.53/32');
     assert.match(

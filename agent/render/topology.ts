@@ -5,7 +5,6 @@ import type { Direction } from '../../apis/objects.ts';
 import { type Cidr, FAMILIES, type Family, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { tunnelMatches } from '../egress/render/tunnel-rules.ts';
 import { comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { ownCopies } from './own-copies.ts';
@@ -111,8 +110,8 @@ interface Known {
    * unknown.
    */
   readonly localPods: readonly (readonly Match[])[];
-  /** Whether the node has the sets of egress gateways. */
-  readonly hasEgress: boolean;
+  /** The matches of the exemption egressTunnel, in this direction; empty: there is no tunnel. */
+  readonly tunnel: readonly (readonly Match[])[];
 }
 
 /** The matches of each exemption, by direction. */
@@ -129,7 +128,7 @@ const EXEMPTION_MATCHES: Readonly<
   dhcpClient: dhcp,
   localPods: (direction, { config, localPods }) =>
     direction === 'ingress' ? [] : localPodsMatches(config, localPods),
-  egressTunnel: (direction, { config, hasEgress }) => (hasEgress ? tunnelMatches(direction, config) : []),
+  egressTunnel: (_, { tunnel }) => tunnel,
 };
 
 /**
@@ -155,7 +154,7 @@ export function toLocalPods(
   ]);
 }
 
-interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
+interface BaseParts extends Pick<Known, 'localPods' | 'tunnel'> {
   /** Rules before all others. */
   readonly before: readonly NftRule[];
   /** Rules before the exemptions. */
@@ -180,9 +179,9 @@ interface BaseParts extends Pick<Known, 'localPods' | 'hasEgress'> {
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { before, first, indexes, podIndexes, nameServers, deadline, localPods, hasEgress }: BaseParts,
+  { before, first, indexes, podIndexes, nameServers, deadline, localPods, tunnel }: BaseParts,
 ): Chain[] {
-  const known = { config, localPods, hasEgress };
+  const known = { config, localPods, tunnel };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
   const jumps = indexes.map((index) => plainRule({ kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
@@ -224,7 +223,7 @@ const PROTOCOL_OF: Readonly<Partial<Record<Exemption, L4Protocol>>> = {
  * with them, as they stand behind the first index's look-up of the protocol (index/front.ts).
  */
 export function protocolExemptions(direction: Direction, config: Config): Map<L4Protocol, NftRule[]> {
-  const known = { config, localPods: [], hasEgress: false };
+  const known = { config, localPods: [], tunnel: [] };
   const protocols = new Set(Object.values(PROTOCOL_OF));
   return new Map(
     [...protocols].map((protocol) => [

@@ -1,12 +1,17 @@
+import type { Registry } from 'prom-client';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
-import type { EgressHealthReport } from '../egress/health/health-report.ts';
-import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
-import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
 /** The sources of events of the kernel. */
 export type MonitorName = 'nf_tables' | 'links' | 'addresses' | 'routes' | 'conntrack' | 'flows';
+
+/** Policies with a label of their own; the rest is added up under OTHERS. */
+export const MOST_POLICIES = 1_000;
+export const OTHERS = '(others)';
+
+/** Adds series, of which some count rules. */
+export type MoreSeries<S> = (registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) => S;
 
 /** The values that an agent exports as metrics. */
 export interface AgentMetrics {
@@ -19,14 +24,13 @@ export interface AgentMetrics {
   ended(policy: string, connections: number): void;
   /** Records of flows were not written. */
   recordsLost(records: number): void;
-  /** Lines of egress-records.jsonl were written, or lost. */
-  egressRecords(outcome: RecordOutcome, lines: number): void;
+  /** Other records were not written; an extension has a series of its own for them. */
+  otherRecordsLost(records: number): void;
   /**
-   * Sets the function that returns what this node finds out about gateways; null: there is none.
+   * Adds the series of an extension: once for each function, which returns the same afterwards.
+   * Null: there are no metrics.
    */
-  egressHealth(report: (() => EgressHealthReport) | null): void;
-  /** This node's leases of floating addresses; null: none, as no rules are in force. */
-  leases(counts: LeaseCounts | null): void;
+  extend<S>(series: MoreSeries<S>): S | null;
   /** Counts a trouble of a monitor. */
   monitor(name: MonitorName, trouble: MonitorTrouble): void;
   /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
@@ -39,10 +43,6 @@ export interface AgentMetrics {
   rolledBack(probe: string): void;
   /** Sets whether the node is off (`nodewall off`). */
   off(isOff: boolean): void;
-  /** Sets how many parts the network configuration of egress gateways lacks. */
-  egressLacks(count: number): void;
-  /** Adds the series of egress gateways; may be called again. */
-  withEgress(): void;
   /** This and the following methods are for the agent of a cluster only. */
   connected(connected: boolean): void;
   bookmark(revision: string): void;
@@ -63,17 +63,14 @@ export const NO_METRICS: AgentMetrics = {
   drifted() {},
   ended() {},
   recordsLost() {},
-  egressRecords() {},
-  egressHealth() {},
-  egressLacks() {},
-  leases() {},
+  otherRecordsLost() {},
+  extend: () => null,
   monitor() {},
   counts() {},
   enabled() {},
   guard() {},
   rolledBack() {},
   off() {},
-  withEgress() {},
   connected() {},
   bookmark() {},
   unfollowable() {},

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FailsafeEntry } from '../../apis/config.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
+import type { ExtensionPart } from '../extension/extension.ts';
 import type { Folded } from '../receive/fold.ts';
 import { mergedSeen, newlyDeleted, type Seen, UNSEEN } from '../receive/outage.ts';
 import {
@@ -358,7 +358,7 @@ function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
   const areOthers = before.inForce?.wanted.rules !== wanted.rules;
   const hasNews =
     areOthers ||
-    steersOtherwise(before.inForce?.wanted.egress, wanted.egress) ||
+    steersOtherwise(before.inForce?.wanted ?? {}, wanted) ||
     before.failing.length > 0 ||
     result.failed.size > 0;
   return {
@@ -376,7 +376,7 @@ function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
 }
 
 /** Whether other policies are in force, or by other gateways: more than other pods. */
-function steersOtherwise(before: NodeEgress | undefined, now: NodeEgress | undefined): boolean {
+function steersOtherwise({ egress: before }: ExtensionPart, { egress: now }: ExtensionPart): boolean {
   return before?.outcomes !== now?.outcomes || before?.slots !== now?.slots || before?.takes !== now?.takes;
 }
 

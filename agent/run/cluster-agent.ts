@@ -9,6 +9,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import type { PreparedExtension } from '../extension/agent-extension.ts';
 import { nodeData } from '../inspect/node-data.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { controllersOf } from '../receive/controllers.ts';
@@ -35,7 +36,7 @@ import { ControllerConnection, type ControllerOptions } from './controller-conne
 import type { KeptFlows } from './flow-inventory.ts';
 import { placeOf } from './follow-gate.ts';
 import { wasTried } from './guarded.ts';
-import { type EgressAbility, nodeReport } from './node-report.ts';
+import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { ReportTotals } from './report-totals.ts';
 import { type StateStore, stateStore } from './state-store.ts';
@@ -49,7 +50,12 @@ interface Parts {
   readonly config: Config;
   /** False if the feature gate is off on this machine, whatever the cluster's gate is. */
   readonly isAllowed: boolean;
-  readonly egress: EgressAbility;
+  readonly extension: PreparedExtension;
+  /**
+   * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
+   * has the feature gate.
+   */
+  readonly refused: string | null;
   readonly log: Log;
   readonly dataplanes: Dataplanes;
   readonly metrics: AgentMetrics;
@@ -156,7 +162,7 @@ class ClusterAgent {
   }
 
   async start(): Promise<void> {
-    const { options, egress, log, dataplanes, metrics, off, clock } = this.#parts;
+    const { options, refused, log, dataplanes, metrics, off, clock } = this.#parts;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
     // Comes first: if this process lacks the privileges, it ends here.
@@ -167,7 +173,7 @@ class ClusterAgent {
     void this.#places.followKubelet(clock);
     await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules, areTried: this.#saved.isTried });
-    this.#connection.follow(fold(node, this.#saved.last), egress.refused === null);
+    this.#connection.follow(fold(node, this.#saved.last), refused === null);
   }
 
   /** Rules stay. From now on, none are applied or repaired. */
@@ -364,7 +370,7 @@ class ClusterAgent {
   #accepts({ state }: Folded): boolean {
     const hasEgress = state.egress !== undefined;
     // A view that it did not ask for says nothing.
-    if (hasEgress !== this.#viewHasEgress && this.#parts.egress.refused === null) {
+    if (hasEgress !== this.#viewHasEgress && this.#parts.refused === null) {
       this.#viewHasEgress = hasEgress;
       this.#remember();
     }
@@ -387,16 +393,16 @@ class ClusterAgent {
   }
 
   #reportNow(): NodeReport {
-    const { options, dataplanes, clock, egress } = this.#parts;
-    const { refused } = egress;
-    const { egressProblems: problems, guardReport: guard } = this.#enforcement;
+    const { options, dataplanes, clock, refused, extension } = this.#parts;
+    const { publicKey } = extension;
+    const { lacks: problems, guardReport: guard } = this.#enforcement;
     const speaks = this.#hasEgress || refused !== null;
     return nodeReport(this.#state, {
       node: options.node,
       hostAddresses: hostAddresses(networkInterfaces(), this.#state.folded?.state.egress?.floating),
       version: VERSION,
       dataplane: dataplanes.chosen.name,
-      ...(speaks ? { egress: { ...egress, problems } } : {}),
+      ...(speaks ? { egress: { refused, publicKey, problems } } : {}),
       guard,
       totals: this.#totals.next(),
       now: clock.date(),

@@ -5,8 +5,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
 import { removeBootFiles } from '../boot/boot-folder.ts';
 import { type Dataplanes, removeAll, warnHidden } from '../dataplane/dataplane.ts';
-import type { FloatingKernel } from '../egress/floating-kernel.ts';
-import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
+import type { PreparedExtension } from '../extension/agent-extension.ts';
 import type { GuardReport } from '../guard/holds.ts';
 import type { Destination } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
@@ -16,7 +15,6 @@ import type { AgentOptions } from './agent-options.ts';
 import type { Target } from './agent-state.ts';
 import type { ControlPlanePlaces } from './control-plane-places.ts';
 import type { ControllerConnection, ControllerOptions } from './controller-connection.ts';
-import type { EgressLeases } from './egress-leases.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
@@ -39,7 +37,7 @@ interface ClusterEnforcementParts {
   readonly reports: AgentLog;
   readonly metrics: AgentMetrics;
   readonly flows: KeptFlows | null;
-  readonly egress: { readonly keys: WireGuardKeys | null };
+  readonly extension: PreparedExtension;
   readonly clock: WallClock;
   readonly events: ClusterEnforcementEvents;
 }
@@ -49,7 +47,7 @@ export interface ClusterEnforcementEvents {
   enforced(result: Enforced): void;
   /** The dataplane could apply nothing; it is tried again. */
   refused(error: Error): void;
-  /** `guardReport` or `egressProblems` changed. */
+  /** `guardReport` or `lacks` changed. */
   changed(): void;
 }
 
@@ -61,9 +59,9 @@ export interface Cleared {
 }
 
 /**
- * The enforcement of this node, in a cluster: rules, interface groups, and the leases of floating
- * addresses. It starts and stops as often in one run as the gate and `nodewall off` have it. The
- * caller makes one call of `start`, `stop`, `clear` and `close` at a time.
+ * The enforcement of this node, in a cluster: rules, interface groups, and an extension. It starts
+ * and stops as often in one run as the gate and `nodewall off` have it. The caller makes one call
+ * of `start`, `stop`, `clear` and `close` at a time.
  */
 export class ClusterEnforcement {
   readonly #parts: ClusterEnforcementParts;
@@ -71,10 +69,8 @@ export class ClusterEnforcement {
   /** Stay while the rules do, also over a stop. */
   #interfaces: InterfaceGroups | null = null;
   #enforcement: Enforcement | null = null;
-  /** Null: nothing is enforced, or the feature gate EgressGateway is off. */
-  #leases: EgressLeases | null = null;
   #guardReport: GuardReport | null = null;
-  #egressProblems: readonly string[] = [];
+  #lacks: readonly string[] = [];
 
   constructor(parts: ClusterEnforcementParts) {
     this.#parts = parts;
@@ -85,15 +81,15 @@ export class ClusterEnforcement {
     return this.#guardReport;
   }
 
-  /** The objects that the network configuration of egress gateways lacks. */
-  get egressProblems(): readonly string[] {
-    return this.#egressProblems;
+  /** The objects that the extension lacks in the kernel. */
+  get lacks(): readonly string[] {
+    return this.#lacks;
   }
 
   /** The controller's view; it is not enforced before it is submitted. */
   viewed(view: Folded): void {
     this.#view = view;
-    this.#leases?.viewed(view.state.egress ?? null);
+    this.#enforcement?.extension?.viewed(view.state);
   }
 
   /** The kernel's rules are not changed before the first state is submitted. */
@@ -102,7 +98,6 @@ export class ClusterEnforcement {
     const { connection, places, events } = this.#parts;
     this.#enforcement = await startEnforcement({
       ...this.#parts,
-      wireguard: this.#parts.egress.keys,
       interfaces: this.#interfaces,
       apiServer: () => places.apiServers(),
       guard: hasGuard(this.#parts.config)
@@ -115,15 +110,14 @@ export class ClusterEnforcement {
             changed: (report) => this.#guarded(report),
           }
         : null,
-      enforced: (result) => this.#enforced(result),
+      enforced: (result) => events.enforced(result),
       failed: (error) => events.refused(error),
-      egressProblems: (problems) => {
-        this.#egressProblems = problems;
+      lacks: (problems) => {
+        this.#lacks = problems;
         events.changed();
       },
-      egressHealth: (report) => this.#leases?.health(report),
     });
-    await this.#startLeases(this.#enforcement.floating);
+    await this.#join(this.#enforcement.extension);
   }
 
   submit(target: Target): void {
@@ -135,9 +129,7 @@ export class ClusterEnforcement {
    * @param isLast the process ends, and leases stay for the next one
    */
   async stop(isLast: boolean): Promise<void> {
-    // Leases that are alive need the rules: they may be removed next.
-    await this.#leases?.stop(isLast);
-    this.#leases = null;
+    await this.#enforcement?.extension?.leave(isLast);
     await this.#enforcement?.close();
     this.#enforcement = null;
     this.#guardReport = null;
@@ -162,27 +154,11 @@ export class ClusterEnforcement {
     this.#interfaces = null;
   }
 
-  async #startLeases(floating: FloatingKernel | null): Promise<void> {
-    if (floating === null) return;
-    const { options, controller, connection, places, replicas, log, metrics, clock } = this.#parts;
-    const { startLeases } = await import('./egress-leases.ts');
-    this.#leases = await startLeases({
-      node: options.node,
-      controller,
-      authorities: connection.authorities,
-      log,
-      metrics,
-      clock,
-      addresses: () => places.addresses,
-      replicas,
-      kernel: floating,
-    });
-    if (this.#view !== null) this.#leases.viewed(this.#view.state.egress ?? null);
-  }
-
-  #enforced(result: Enforced): void {
-    this.#leases?.enforced(result.resolved.egress ?? null);
-    this.#parts.events.enforced(result);
+  async #join(extension: Enforcement['extension']): Promise<void> {
+    const { controller, connection, places, replicas } = this.#parts;
+    const { authorities } = connection;
+    await extension?.join({ controller, authorities, addresses: () => places.addresses, replicas });
+    if (this.#view !== null) extension?.viewed(this.#view.state);
   }
 
   #guarded(report: GuardReport): void {

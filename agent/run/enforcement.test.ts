@@ -11,11 +11,13 @@ import type { Log } from '../../lib/process/log.ts';
 import { type FakeDns, fakeDns } from '../../test/dns/server.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { RefusedError } from '../apply/dataplane.ts';
 import { type Enforced, Enforcer } from '../apply/enforcer.ts';
-import { envelopeOf } from '../apply/envelope.ts';
+import { envelopeOf, withResolved } from '../apply/envelope.ts';
 import type { DataplaneOptions, Running } from '../dataplane/dataplane.ts';
+import type { AgentExtension } from '../extension/agent-extension.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
@@ -66,11 +68,15 @@ describe('the enforcement of an agent', () => {
   let drift: string[];
   let verify: () => Promise<void>;
   let isRefused: (state: NodeState) => boolean;
+  let extension: AgentExtension | null;
+  /** The hook that the dataplane got. */
+  let hook: unknown;
 
   beforeEach(async () => {
     stateDir = await mkdtemp(join(tmpdir(), 'nodewall-enforcement-'));
     dns = await fakeDns({ 'a.test': { A: ['192.0.2.1'] } });
     [localPods, podsMoved, kernel, results, drift, isRefused] = [null, () => {}, [], [], [], () => false];
+    extension = null;
   });
   afterEach(async () => {
     await enforcement.close();
@@ -80,7 +86,8 @@ describe('the enforcement of an agent', () => {
   });
 
   /** The real enforcer over a kernel that holds states. */
-  function run({ enforcer: parts }: DataplaneOptions): Running {
+  function run({ enforcer: parts, extension: given }: DataplaneOptions): Running {
+    hook = given;
     const enforcer = new Enforcer<NodeState>({
       ...parts,
       renderer: () => (state) => state,
@@ -112,7 +119,6 @@ describe('the enforcement of an agent', () => {
       digests: () => ({}),
       deadline: { check: async () => true, isLeft: async () => false, async close() {} },
       watch: () => async () => {},
-      floating: null,
     };
   }
 
@@ -142,6 +148,7 @@ describe('the enforcement of an agent', () => {
       saved,
       guard,
       flows: null,
+      extension: { publicKey: null, open: async () => extension },
       dataplanes: { chosen: { name: 'nftables', run }, others: [], all: [] },
       interfaces: interfaces as InterfaceGroups,
       clock: time ?? { ...clock, date: () => new Date(clock.now()) },
@@ -188,6 +195,48 @@ describe('the enforcement of an agent', () => {
     for (const one of [envelope.wanted, plain]) assert.equal(one, state, 'the same object');
     assert.equal(envelope.received, received);
     assert.equal(resolved, inForce);
+  });
+
+  it('gives an extension its place: in the dataplane, before the pods, and at the end', async () => {
+    const seen: string[] = [];
+    const egress = fakeNodeEgress();
+    const one: AgentExtension = {
+      dataplane: { open: () => assert.fail() },
+      layer: async (next) => ({
+        submit: (envelope) => next(withResolved(envelope, { ...envelope.resolved, egress })),
+        enforced: () => void seen.push('layer'),
+        close: async () => void seen.push('layer closed'),
+      }),
+      start: async () => void seen.push(`started, ${kernel.length} in force`),
+      async join() {},
+      viewed() {},
+      enforced: ({ resolved }) => void seen.push(resolved.egress === egress ? 'enforced' : 'without'),
+      connections: () => ({
+        enforced: () => false,
+        drifted: (differences) => void seen.push(...differences),
+        rechecks: () => false,
+        async recheck() {},
+        flush: async () => null,
+        policies: () => new Set(),
+        reset: () => assert.fail(),
+        close: () => void seen.push('connections closed'),
+      }),
+      async leave() {},
+      close: async () => void seen.push('closed'),
+    };
+    extension = one;
+    await start(null, systemClock);
+    assert.equal(hook, one.dataplane);
+    assert.equal(enforcement.extension, one);
+    await submit(named(1));
+    assert.equal(kernel.at(-1)?.egress, egress);
+    drift.push('chain egress-steer is missing');
+    await verify();
+    await enforcement.close();
+    const first = seen.splice(0, 3);
+    assert.deepEqual(first, ['started, 0 in force', 'enforced', 'layer']);
+    assert.ok(seen.includes('chain egress-steer is missing'));
+    assert.deepEqual(seen.slice(-3), ['layer closed', 'connections closed', 'closed']);
   });
 
   it('saves without guarded apply what is in force, without what the node adds', async () => {

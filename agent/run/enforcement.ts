@@ -7,10 +7,7 @@ import type { Envelope } from '../apply/envelope.ts';
 import { BootRules } from '../boot/boot-rules.ts';
 import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
 import { dataplaneMigration } from '../dataplane/migration.ts';
-import { withMemory } from '../egress/egress-memory.ts';
-import type { FloatingKernel } from '../egress/floating-kernel.ts';
-import type { EgressHealthReport } from '../egress/health/health-report.ts';
-import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
+import type { AgentExtension, ExtensionContext, PreparedExtension } from '../extension/agent-extension.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -23,7 +20,7 @@ import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
 import { type Layer, Layers, type PassOn } from './layers.ts';
 import { keepOpenSessions } from './open-sessions.ts';
-import { localPodsOverlay, startingPods } from './pod-overlays.ts';
+import { localPodsOverlay } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 import { usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
@@ -42,12 +39,11 @@ interface EnforcementParts {
   readonly apiServer: () => readonly string[];
   /** Called after each apply. */
   readonly enforced: (result: Enforced) => void;
-  /** The network configuration of egress gateways lacks this from now on. */
-  readonly egressProblems?: (problems: readonly string[]) => void;
-  /** As in DataplaneOptions. */
-  readonly wireguard?: WireGuardKeys | null;
-  /** Called with the health of gateways that this node finds. */
-  readonly egressHealth?: (report: EgressHealthReport) => void;
+  /** Null: there is none. */
+  readonly extension: PreparedExtension | null;
+  /** As in ExtensionContext. */
+  readonly lacks?: ExtensionContext['lacks'];
+  readonly unready?: ExtensionContext['unready'];
   /** Guarded apply; null: it is off. */
   readonly guard: GuardHooks | null;
   /** Nothing could be applied; it is tried again. */
@@ -58,8 +54,8 @@ interface EnforcementParts {
 export interface Enforcement {
   /** The configuration, with the link groups that saved rules use. */
   readonly config: Config;
-  /** Null: egress gateways are off. */
-  readonly floating: FloatingKernel | null;
+  /** Null: its feature gate is off. */
+  readonly extension: AgentExtension | null;
   submit(envelope: Envelope): void;
   /** Whether the kernel holds rules of nodewall that packets pass through. */
   holdsRules(): Promise<boolean>;
@@ -83,19 +79,22 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     saved.state(state);
     boot.confirmed(state);
   };
-  const established = new Established({ node, config, log, metrics, clock, outlet: records.outlet });
+  const extension = await openExtension(parts, config);
+  const { outlet, readings } = records;
+  const established = new Established({ node, config, log, metrics, clock, outlet, extension });
   const layers = new Layers();
-  const running = await runDataplane(parts, { config, readings: records.readings, layers, established });
+  const running = await runDataplane(parts, { config, readings, layers, established, extension });
   await records.start(running.counts);
+  await extension?.start();
   // Each layer stands before those that are there: an envelope passes them from the last one up.
   layers.put({
     submit: (envelope) => running.enforcer.submit(envelope),
     idle: () => running.enforcer.idle(),
   });
   const local = layers.put(localPodsOverlay(interfaces.localPods, layers.next));
-  const unreachable = () => running.egressHealth?.().unreachable ?? [];
-  const pods = layers.put(await startingPods({ ...parts, config, unreachable, next: layers.next }));
-  layers.put(recorded({ records, established, save: saving(parts, config, running), running }, layers.next));
+  const added = extension === null ? null : layers.put(await extension.layer(layers.next));
+  const save = saving(parts, config, running);
+  layers.put(recorded({ records, established, save, running, extension }, layers.next));
   const names = layers.put(
     nameOverlay({ ...parts, config: config.names, stateDir, once, next: layers.next }),
   );
@@ -105,7 +104,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     config,
     next: layers.next,
     resolve,
-    outlet: records.outlet,
+    outlet,
     confirmed,
     ...proofs(running),
   });
@@ -122,13 +121,12 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const enter = layers.next;
   const stopWatching = once ? async () => {} : running.watch();
   metrics.counts(records.totals);
-  metrics.egressHealth(running.egressHealth ?? null);
   const flushes = new FlushServer({ node, stateDir, log, established, guard });
   if (!once) await flushes.listen();
   let grouped: Promise<void> = Promise.resolve();
   return {
     config,
-    floating: running.floating,
+    extension,
     submit(envelope) {
       grouped = interfaces.nodeHas(envelope.wanted.nodeAddresses);
       enter(envelope);
@@ -142,8 +140,8 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     async close() {
       await guard?.close();
       await stopWatching();
-      const last = [flushes, established, names, records, boot];
-      await closeEach([running.deadline, running.enforcer, local, pods, ...last]);
+      const first = [running.deadline, running.enforcer, local, added ?? [], flushes, established, names];
+      await closeEach([...first, extension ?? [], records, boot].flat());
       await saved.flush();
     },
   };
@@ -154,16 +152,18 @@ interface RecordedParts {
   readonly established: Established;
   readonly save: (result: Enforced) => void;
   readonly running: Pick<Running, 'owners'>;
+  readonly extension: AgentExtension | null;
 }
 
 /** Saves and counts what is in force, before pods that wait for it start. */
-function recorded({ records, established, save, running }: RecordedParts, next: PassOn): Layer {
+function recorded({ records, established, save, running, extension }: RecordedParts, next: PassOn): Layer {
   return {
     submit(envelope) {
       records.learn(envelope.resolved);
       next(envelope);
     },
     enforced(result) {
+      extension?.enforced(result);
       save(result);
       records.enforced(result, running.owners());
       established.enforced(result.resolved);
@@ -205,7 +205,6 @@ function isTried({ resolved }: Enforced): boolean {
 function saving({ saved }: EnforcementParts, config: Config, running: Running) {
   let isFirst = true;
   return ({ resolved, change }: Enforced): void => {
-    if (running.egressMemory !== undefined) saved.egress(running.egressMemory());
     saved.linkGroups(usedLinkGroups(resolved, config));
     // The first comparison may have found out what the last run did not save.
     if (isFirst || change.changesStructure) saved.digests(running.digests());
@@ -218,11 +217,12 @@ interface DataplaneParts {
   readonly readings: DataplaneOptions['readings'];
   readonly layers: Layers;
   readonly established: Established;
+  readonly extension: AgentExtension | null;
 }
 
 async function runDataplane(
   parts: EnforcementParts,
-  { config, readings, layers, established }: DataplaneParts,
+  { config, readings, layers, established, extension }: DataplaneParts,
 ): Promise<Running> {
   const { options, log, dataplanes, saved, clock, metrics } = parts;
   return dataplanes.chosen.run({
@@ -232,7 +232,7 @@ async function runDataplane(
     readings,
     deadlinePassed: () => layers.lost(),
     troubled: (trouble) => metrics.monitor('nf_tables', trouble),
-    ...(await egressOptions(parts)),
+    extension: extension?.dataplane ?? null,
     enforcer: {
       events: { ...failureEvents(parts, layers, established), enforced: (result) => layers.enforced(result) },
       clock,
@@ -267,34 +267,9 @@ function failureEvents(
   };
 }
 
-type EgressOptions = Pick<
-  DataplaneOptions,
-  'lastEgress' | 'lostGateways' | 'wireguard' | 'egressProblems' | 'egressHealth'
->;
-
-/** None with the gate off, without reading anything. */
-async function egressOptions({
-  config: { featureGates },
-  saved,
-  metrics,
-  egressProblems,
-  egressHealth,
-  wireguard = null,
-}: EnforcementParts): Promise<EgressOptions> {
-  if (featureGates.EgressGateway !== true) return {};
-  const last = (await saved.readState())?.egress ?? null;
-  const memory = await saved.readEgress();
-  return {
-    lastEgress: last === null ? null : withMemory(last, memory),
-    lostGateways: memory?.lost ?? [],
-    wireguard,
-    egressProblems(problems) {
-      metrics.egressLacks(problems.length);
-      egressProblems?.(problems);
-    },
-    egressHealth(report, known) {
-      saved.egress(known);
-      egressHealth?.(report);
-    },
-  };
+async function openExtension(
+  { extension, lacks = () => {}, unready = () => {}, ...context }: EnforcementParts,
+  config: Config,
+): Promise<AgentExtension | null> {
+  return (await extension?.open({ ...context, config, lacks, unready })) ?? null;
 }

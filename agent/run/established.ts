@@ -1,4 +1,3 @@
-import { networkInterfaces } from 'node:os';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { cancellableSleep } from '../../lib/process/cancellable-sleep.ts';
@@ -8,17 +7,10 @@ import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts';
-import { type EndSummary, endConnections } from '../connections/end-connections.ts';
+import { type EndSummary, endConnections, type ResetConnection } from '../connections/end-connections.ts';
 import { type EndCause, endedRecord } from '../connections/ended-record.ts';
 import { mayDeny } from '../connections/may-deny.ts';
-import { ClientWaker } from '../egress/client-waker.ts';
-import {
-  EgressHistory,
-  type ResetOptions as EgressResetOptions,
-  RECHECKED,
-  type ResetConnection,
-  resetConnections,
-} from '../egress/reset-connections.ts';
+import type { AgentExtension, ExtendedConnections, ExtendedPass } from '../extension/agent-extension.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -36,9 +28,6 @@ const LONGEST_REST = 60_000;
 /** Milliseconds until a pass that failed is tried again. */
 const RETRY = 30_000;
 
-/** Differences of the kernel that may have let pods leave without their gateways. */
-const EGRESS_RULES = /^(table|(chain|set|map) egress-)/;
-
 interface Parts {
   readonly node: string;
   readonly config: Config;
@@ -47,6 +36,7 @@ interface Parts {
   readonly clock: Clock;
   /** Opens the flow log. */
   readonly outlet: () => Promise<RecordOutlet>;
+  readonly extension: Pick<AgentExtension, 'connections'> | null;
 }
 
 /** A pass over the tracked connections. */
@@ -56,19 +46,16 @@ export interface PassOptions {
   readonly signal: AbortSignal;
   /** Called for each connection that was ended, or would be. */
   readonly ended?: (record: ConnectionRecord) => void | Promise<void>;
-  /** The same for those of pods that should have left by an egress gateway. */
+  /** The same for those that end by the rules of an extension. */
   readonly reset?: (connection: ResetConnection) => void | Promise<void>;
   readonly progress?: (so: EndSummary) => void | Promise<void>;
 }
 
 /** `nodewall egress reset`. */
-export interface ResetOptions {
+export interface ResetOptions extends ExtendedPass {
   /** `namespace/name`, or the name of a ClusterEgressPolicy. */
   readonly policy: string;
   readonly by: string;
-  readonly isDryRun: boolean;
-  readonly signal: AbortSignal;
-  readonly ended: (connection: ResetConnection) => void | Promise<void>;
 }
 
 /**
@@ -81,18 +68,15 @@ export class Established {
   readonly #debounce: Debounce;
   readonly #rest: ReturnType<typeof cancellableSleep>;
   readonly #closing = new AbortController();
-  readonly #egress = new EgressHistory();
-  readonly #waker: ClientWaker;
+  readonly #extended: ExtendedConnections | null;
   #inForce: NodeState | null = null;
-  /** Rules of egress gateways were away until the state that comes into force next. */
-  #isRepairing = false;
   /** Passes run one after another. */
   #passes: Promise<unknown> = Promise.resolve();
   #failure = '';
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#waker = new ClientWaker(parts);
+    this.#extended = parts.extension?.connections((pass) => this.#inTurn(pass)) ?? null;
     this.#rest = cancellableSleep((milliseconds, callback) => parts.clock.after(milliseconds, callback));
     this.#debounce = new Debounce(
       async () => {
@@ -110,21 +94,19 @@ export class Established {
   enforced(state: NodeState): void {
     const before = this.#inForce;
     this.#inForce = state;
-    const decides = state.egress !== undefined && this.#egress.remember(state.egress);
-    if (this.#isRepairing && state.egress !== undefined) void this.#endPassed();
-    this.#isRepairing = false;
+    const endsMore = this.#extended?.enforced(state) === true;
     const mayEnd = hasRecheck(state) && (before === null || mayDeny(before, state));
-    if (mayEnd || (decides && this.#egress.rechecks())) this.#debounce.trigger();
+    if (mayEnd || endsMore) this.#debounce.trigger();
   }
 
   /** Somebody else changed the rules; they are put back. */
   drifted(differences: readonly string[]): void {
-    if (differences.some((one) => EGRESS_RULES.test(one))) this.#isRepairing = true;
+    this.#extended?.drifted(differences);
   }
 
   /** Rechecks at once. Only for an agent that ends then. */
   async now(): Promise<void> {
-    if (this.#inForce !== null && (hasRecheck(this.#inForce) || this.#egress.rechecks()))
+    if (this.#inForce !== null && (hasRecheck(this.#inForce) || this.#extended?.rechecks() === true))
       await this.#recheck();
   }
 
@@ -135,9 +117,9 @@ export class Established {
   async flush(options: PassOptions): Promise<EndSummary> {
     const summary = await this.#inTurn(() => this.#pass(options, false));
     if (summary === null) throw new Error('no rules are in force yet');
-    if (this.#inForce?.egress === undefined) return summary;
     const { isDryRun, signal, reset = () => {} } = options;
-    const passed = await this.#reset({ policy: null, isDryRun, signal, ended: reset });
+    const passed = (await this.#extended?.flush({ isDryRun, signal, ended: reset })) ?? null;
+    if (passed === null) return summary;
     return {
       examined: summary.examined,
       ended: summary.ended + passed.ended,
@@ -149,60 +131,24 @@ export class Established {
   /**
    * Ends, or lists, the connections that an egress policy steers. Throws if it steered none here.
    */
-  async resetEgress({ policy, by, isDryRun, signal, ended }: ResetOptions): Promise<EndSummary> {
+  async resetEgress({ policy, by, ...pass }: ResetOptions): Promise<EndSummary> {
     const { node, log } = this.#parts;
-    const known = this.#egress.policies();
-    if (!known.has(policy)) {
+    const known = this.#extended?.policies() ?? new Set();
+    if (this.#extended === null || !known.has(policy)) {
       const names = [...known].sort().slice(0, 10).join(', ');
       const others = names === '' ? 'no egress policy steers pods of this node' : `here are ${names}`;
       throw new Error(`no egress policy ${policy} has steered pods of this node: ${others}`);
     }
-    const summary = await this.#reset({ policy, isDryRun, signal, ended });
-    const message = isDryRun ? 'listed' : 'ended';
+    const summary = await this.#extended.reset(policy, pass);
+    const message = pass.isDryRun ? 'listed' : 'ended';
     log.info(`${message} the connections of an egress policy`, { node, policy, by, ended: summary.ended });
     return summary;
-  }
-
-  async #reset(
-    options: Pick<EgressResetOptions, 'policy' | 'isDryRun' | 'signal' | 'ended'>,
-  ): Promise<EndSummary> {
-    const { Conntrack } = await loadAddon();
-    const conntrack = new Conntrack();
-    const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-    const own = new Set(interfaces.map(({ address }) => address));
-    try {
-      const parts = { history: this.#egress, conntrack, waker: this.#waker, own };
-      return await this.#inTurn(() => resetConnections({ ...parts, ...options }));
-    } finally {
-      await conntrack.close();
-    }
-  }
-
-  /** Ends what pods began without their gateways while rules were away. */
-  async #endPassed(): Promise<void> {
-    const { node, log } = this.#parts;
-    const { signal } = this.#closing;
-    try {
-      const passed = await this.#reset({ policy: null, isDryRun: false, signal, ended() {} });
-      if (passed.error !== null) throw passed.error;
-      if (passed.ended === 0) return;
-      log.warn('ended connections that pods began without their egress gateways while rules were away', {
-        node,
-        ended: passed.ended,
-      });
-    } catch (error) {
-      if (signal.aborted) return;
-      log.error('cannot end connections that pods began without their egress gateways; run nodewall flush', {
-        node,
-        error: (error as Error).message,
-      });
-    }
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
     this.#rest.wake();
-    this.#waker.close();
+    this.#extended?.close();
     await this.#debounce.close();
     await this.#passes;
   }
@@ -213,7 +159,7 @@ export class Established {
     try {
       if (this.#inForce !== null && hasRecheck(this.#inForce))
         await this.#inTurn(() => this.#pass({ cause: { reason: 'Recheck' }, isDryRun: false, signal }, true));
-      if (this.#egress.rechecks()) await this.#recheckEgress(signal);
+      if (this.#extended?.rechecks() === true) await this.#extended.recheck(signal);
       this.#failure = '';
     } catch (error) {
       if (signal.aborted) return;
@@ -227,14 +173,6 @@ export class Established {
       this.#failure = message;
       this.#debounce.refresh(RETRY);
     }
-  }
-
-  /** Ends what began before egress policies with `established: Recheck`, by another way. */
-  async #recheckEgress(signal: AbortSignal): Promise<void> {
-    const { node, log } = this.#parts;
-    const { ended, error } = await this.#reset({ policy: RECHECKED, isDryRun: false, signal, ended() {} });
-    if (ended > 0) log.info('ended connections that began before their egress policies', { node, ended });
-    if (error !== null) throw error;
   }
 
   #inTurn<T>(pass: () => Promise<T>): Promise<T> {

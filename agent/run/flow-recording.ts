@@ -12,7 +12,6 @@ import { Recorder, type RecordOutlet } from '../record/recorder.ts';
 import { recordsFile } from '../record/records-file.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { type EgressRecording, egressRecording } from './egress-recording.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { loadAddon } from './with-kernel.ts';
 
@@ -30,7 +29,7 @@ interface Parts {
 const NOWHERE: RecordOutlet = { write() {}, close() {} };
 
 /**
- * The flow log, the records of egress gateways, and the counters of an agent. `agent --once`
+ * The flow log and the counters of an agent. `agent --once`
  * counts, but records nothing, because no process stays to read the kernel's log messages.
  */
 export function recording(parts: Parts) {
@@ -39,13 +38,11 @@ export function recording(parts: Parts) {
   const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = recordsFile(stateDir, config) ?? config.log.file;
   let records: Recorder | null = null;
-  let ofEgress: EgressRecording | null = null;
   return {
     /** Before anything is applied, and before the guard, which may record a rollback at once. */
     async start(source: CountSource): Promise<void> {
       await counters.start(source);
       if (once) return;
-      ofEgress = await egressRecording(parts);
       const { Nflog } = await loadAddon();
       records = new Recorder({
         node,
@@ -66,13 +63,11 @@ export function recording(parts: Parts) {
     enforced({ resolved: state }: Enforced, owners: Owners | null): void {
       if (owners !== null) counters.enforced(owners, state);
       records?.enforced(state);
-      ofEgress?.enforced(state);
     },
     totals: () => counters.totals(),
     /** For records other than those of packets; with `--once` they go nowhere. */
     outlet: async (): Promise<RecordOutlet> => (await records?.outlet()) ?? NOWHERE,
     async close(): Promise<void> {
-      await ofEgress?.close();
       await records?.close();
       await counters.close();
     },

@@ -10,7 +10,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
-import { releasePlugin } from '../egress/pods/release-plugin.ts';
+import { KERNEL_EXTENSION } from '../extension/kernel.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
@@ -320,7 +320,7 @@ interface Released {
 
 /**
  * Undoes the changes of an agent with this state directory: resets its interfaces to group 0,
- * removes its lines from the file of group names, and lets the CNI plugin start pods without it.
+ * removes its lines from the file of group names, and ends what waits for an extension's part.
  */
 export async function releaseInterfaceGroups(
   stateDir: string,
@@ -328,7 +328,7 @@ export async function releaseInterfaceGroups(
   log: Warnings,
 ): Promise<Released> {
   await nameGroups(interfaceGroupFile, null, log);
-  await releasePlugin(stateDir);
+  await KERNEL_EXTENSION.release(stateDir);
   const file = ownedGroupsFile(stateDir);
   const remembered = await readOwnedGroups(file, log);
   if (remembered.length === 0) return { interfaces: [] };

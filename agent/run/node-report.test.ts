@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { keyOf, keyText } from '../../test/fake/fake-wireguard.ts';
+import { keyText } from '../../test/fake/fake-wireguard.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
-import type { WireGuardKeys } from '../egress/wireguard-keys.ts';
 import { type AgentState, initialState } from './agent-state.ts';
 import { nodeReport } from './node-report.ts';
 
@@ -56,7 +55,7 @@ describe('the report of a node', () => {
   }
 
   it('says what the node does for egress gateways, if the gate is on', () => {
-    const egress = { refused: null, problems: [] as string[], keys: null as WireGuardKeys | null };
+    const egress = { refused: null, problems: [] as string[], publicKey: null as string | null };
     const said = (more: Partial<AgentState>, circumstances: typeof egress) => {
       const { features, egress: own } = nodeReport(
         { ...START, ...more },
@@ -75,12 +74,12 @@ describe('the report of a node', () => {
       own: { tunnel: '192.0.2.1', problems: problems.slice(0, 5) },
     });
     // Also before it has a tunnel: without the key the others make none to it.
-    const keys = { privateKey: keyOf(1), publicKey: keyOf(2) };
-    assert.deepEqual(said({}, { ...egress, keys }), { features, own: { key: keyText(2) } });
+    const publicKey = keyText(2);
+    assert.deepEqual(said({}, { ...egress, publicKey }), { features, own: { key: publicKey } });
   });
 
   it('says why the node steers nothing', () => {
-    const egress = { refused: 'the gate is off here', problems: [], keys: null };
+    const egress = { refused: 'the gate is off here', problems: [], publicKey: null };
     const { features, egress: own } = nodeReport(START, { ...AROUND, egress });
     assert.deepEqual([features, own], [['established'], { refused: 'the gate is off here' }]);
   });

@@ -14,7 +14,6 @@ import {
 import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/plan/substitute.ts';
-import { publicKeyText, type WireGuardKeys } from '../egress/wireguard-keys.ts';
 import type { GuardReport } from '../guard/holds.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 import type { AgentState } from './agent-state.ts';
@@ -33,18 +32,15 @@ interface Circumstances {
   readonly now: Date;
 }
 
-export interface EgressAbility {
+/** This node's means for egress gateways. */
+export interface EgressCircumstances {
   /**
    * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
    * has the feature gate.
    */
   readonly refused: string | null;
-  /** Keys of its WireGuard device, for the encrypted tunnel; null: it has none. */
-  readonly keys: WireGuardKeys | null;
-}
-
-/** This node's means for egress gateways. */
-export interface EgressCircumstances extends EgressAbility {
+  /** The public key of its end of the encrypted tunnel; null: it has none. */
+  readonly publicKey: string | null;
   /** Objects that the network configuration lacks. */
   readonly problems: readonly string[];
 }
@@ -88,14 +84,14 @@ function short(one: TriedPolicy): TriedPolicy {
 
 function egressReport(
   inForce: AgentState['inForce'],
-  { refused, problems, keys }: EgressCircumstances,
+  { refused, problems, publicKey }: EgressCircumstances,
 ): NodeEgressReport {
   if (refused !== null) return { refused: refused.slice(0, LONGEST_REASON) };
   const tunnel = inForce?.wanted.egress?.tunnel?.address;
   const some = problems.slice(0, MOST_EGRESS_PROBLEMS).map((one) => one.slice(0, LONGEST_REASON));
   return {
     ...(tunnel === undefined ? {} : { tunnel }),
-    ...(keys === null ? {} : { key: publicKeyText(keys) }),
+    ...(publicKey === null ? {} : { key: publicKey }),
     ...(some.length === 0 ? {} : { problems: some }),
   };
 }

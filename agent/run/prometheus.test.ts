@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { emptyNodeState } from '../../apis/compiled.ts';
 import { seriesOf, valuesOf } from '../../test/metrics/exposition.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { egressMetrics } from '../egress/egress-metrics.ts';
 import { prometheusMetrics } from './prometheus.ts';
 
 const ENFORCED = {
@@ -20,7 +21,7 @@ describe('metrics of an agent', () => {
   it('are the same series over 1,000 revisions', async () => {
     const clock = { seconds: 1_000 };
     const metrics = metricsAt(clock);
-    metrics.withEgress();
+    metrics.extend(egressMetrics);
     const before = seriesOf(await metrics.registry.metrics());
     for (let revision = 1; revision <= 1_000; revision++) {
       clock.seconds++;
@@ -33,6 +34,15 @@ describe('metrics of an agent', () => {
     }
     assert.deepEqual(seriesOf(await metrics.registry.metrics()), before);
     assert.ok(before.length > 30, `${before.length}`);
+  });
+
+  it('have the series of an extension once, however often it asks for them', async () => {
+    const metrics = metricsAt({ seconds: 1_000 });
+    const first = metrics.extend(egressMetrics);
+    assert.equal(metrics.extend(egressMetrics), first);
+    const lacks = 'nodewall_egress_network_lacks';
+    first.lacks(3);
+    assert.equal(valuesOf(await metrics.registry.metrics()).get(lacks), 3);
   });
 
   it('say that the agent is not ready once its token was refused for half a minute, until it is accepted', () => {

@@ -4,12 +4,18 @@ import { memberCount } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
-import type { AgentMetrics, MonitorName } from './agent-metrics.ts';
+import {
+  type AgentMetrics,
+  MOST_POLICIES,
+  type MonitorName,
+  type MoreSeries,
+  OTHERS,
+} from './agent-metrics.ts';
 import { controllerMetrics } from './controller-metrics.ts';
-import { EgressMetrics, MOST_POLICIES, OTHERS } from './egress-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
+  extend<S>(series: MoreSeries<S>): S;
   /**
    * Null, or the reason why /readyz fails: nothing is enforced yet. With the gate off, the agent is
    * ready.
@@ -57,7 +63,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
   const readiness = new Readiness(seconds);
   let totals: (() => Map<string, RuleTotals>) | null = null;
   spoofedPackets(registers, () => totals?.() ?? new Map());
-  const ofEgress = new EgressMetrics(registers, () => totals?.() ?? new Map());
+  const extended = new Map<MoreSeries<unknown>, unknown>();
   if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
@@ -70,7 +76,14 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
   return {
     registry,
     text: () => registry.metrics(),
-    withEgress: () => ofEgress.begin(),
+    extend<S>(series: MoreSeries<S>): S {
+      if (!extended.has(series))
+        extended.set(
+          series,
+          series(registers, () => totals?.() ?? new Map()),
+        );
+      return extended.get(series) as S;
+    },
     ready: () => readiness.why(),
     enforced(result) {
       readiness.isReady = true;
@@ -80,10 +93,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     drifted: () => drifts.inc(),
     ended: endedConnections(registers),
     recordsLost: (records) => lost.inc(records),
-    leases: (counts) => ofEgress.leases(counts),
-    egressRecords: (event, lines) => ofEgress.records(event, lines),
-    egressHealth: (report) => ofEgress.health(report),
-    egressLacks: (count) => ofEgress.lacks(count),
+    otherRecordsLost() {},
     monitor: (monitor, trouble) => monitors.inc({ monitor, trouble }),
     counts(of) {
       totals = of;

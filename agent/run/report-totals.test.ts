@@ -30,8 +30,7 @@ describe('the counts of a report', () => {
     metrics.drifted();
     metrics.rolledBack('ssh');
     metrics.recordsLost(3);
-    metrics.egressRecords('lost', 4);
-    metrics.egressRecords('begun', 9);
+    metrics.otherRecordsLost(4);
     assert.deepEqual(totals.next(), {
       drifts: 1,
       rollbacks: 1,

@@ -31,9 +31,9 @@ export class ReportTotals {
         this.#recordsLost += records;
         metrics.recordsLost(records);
       },
-      egressRecords: (outcome, lines) => {
-        if (outcome === 'lost') this.#recordsLost += lines;
-        metrics.egressRecords(outcome, lines);
+      otherRecordsLost: (records) => {
+        this.#recordsLost += records;
+        metrics.otherRecordsLost(records);
       },
       counts: (totals) => {
         this.#totals = totals;

@@ -6,7 +6,6 @@ import type { Message, NodeMessage } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
-import type { EgressMemory } from '../egress/egress-memory.ts';
 import { receive } from '../receive/receive.ts';
 
 interface StoreOptions {
@@ -39,12 +38,12 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
     (value) => JSON.stringify(value),
     log,
   );
-  const egress = new Saver<EgressMemory>(
+  const extension = new Saver<unknown>(
     stateFile(stateDir, 'egress.json'),
     (value) => JSON.stringify(value),
     log,
   );
-  const files = [state, digests, linkGroups, egress];
+  const files = [state, digests, linkGroups, extension];
   return {
     state: (value: NodeState) => state.save(value),
     digests: (value: Digests) => digests.save(value),
@@ -68,9 +67,9 @@ export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptio
       const { egress: _, ...rest } = found;
       return rest;
     },
-    egress: (value: EgressMemory) => egress.save(value),
-    /** The last run's knowledge of egress gateways besides its state. */
-    readEgress: () => egress.read((text) => JSON.parse(text) as EgressMemory),
+    extension: (memory: unknown) => extension.save(memory),
+    /** The last run's knowledge of an extension, besides its part of the state. */
+    readExtension: () => extension.read((text) => JSON.parse(text) as unknown),
     async flush(): Promise<void> {
       await Promise.all(files.map((file) => file.flush()));
     },

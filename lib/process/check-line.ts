@@ -22,6 +22,14 @@ export function problem(check: string, message: string, next: string): CheckLine
   return { check, state: 'problem', message, next };
 }
 
+/** The next step where the kernel lets nobody but root ask. */
+export const ROOT_NEEDED = 'run this as root, or with CAP_NET_ADMIN';
+
+/** An error as a message: others have long texts of commands. */
+export function firstLine(error: unknown): string {
+  return (error as Error).message.split('\n', 1)[0] ?? '';
+}
+
 /** The worst first. */
 export function worstFirst(lines: readonly CheckLine[]): readonly CheckLine[] {
   return lines.toSorted((a, b) => ORDER[a.state] - ORDER[b.state]);

@@ -10,6 +10,7 @@ import { envelopeOf } from '../../agent/apply/envelope.ts';
 import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
 import type { Dataplane } from '../../agent/dataplane/dataplane.ts';
 import { NFTABLES } from '../../agent/dataplane/nftables/kind.ts';
+import { EgressDataplane } from '../../agent/egress/egress-dataplane.ts';
 import { FloatingLate } from '../../agent/egress/floating-kernel.ts';
 import type { OwnedAddress } from '../../apis/egress/node-egress.ts';
 import { loadConfig, loadObjects, resolvedState } from '../../cli/load.ts';
@@ -23,7 +24,15 @@ const log = createLogger({
   transports: [new transports.Console({ stderrLevels: ['error', 'warn', 'info', 'debug'] })],
 });
 const { dataplane } = await (await NFTABLES.port()).open(config, netlinkKernel(netlink));
-const { enforcer, floating, watch } = start(dataplane);
+const egress = new EgressDataplane({
+  config,
+  last: null,
+  lost: [],
+  keys: null,
+  problems() {},
+  reported() {},
+});
+const { enforcer, watch } = start(dataplane);
 
 function start(plane: Dataplane) {
   return plane.run({
@@ -32,7 +41,7 @@ function start(plane: Dataplane) {
     digests: {},
     readings: { all() {}, some() {} },
     troubled() {},
-    lastEgress: null,
+    extension: egress,
     enforcer: {
       clock: systemClock,
       lastGood: async () => null,
@@ -54,7 +63,7 @@ interface Call {
   readonly lease: number;
 }
 
-const kernel = floating ?? fail('no floating addresses');
+const kernel = egress.floating ?? fail('no floating addresses');
 const stop = watch();
 
 async function run({ call, addresses, lease }: Call): Promise<unknown> {

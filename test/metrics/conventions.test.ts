@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { egressMetrics } from '../../agent/egress/egress-metrics.ts';
 import { prometheusMetrics } from '../../agent/run/prometheus.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
 import { watchCounts } from '../../controller/watch/cluster/watch-notice.ts';
@@ -9,7 +10,7 @@ describe("Prometheus' conventions", function () {
 
   it('hold for the metrics of an agent', async () => {
     const metrics = prometheusMetrics({ version: '1', isInCluster: true, ofRules: true });
-    metrics.withEgress();
+    metrics.extend(egressMetrics);
     metrics.rolledBack('ssh');
     metrics.ended('nodewall.io/ssh', 1);
     await checkConventions(await metrics.registry.metrics());

@@ -50,6 +50,7 @@ export const PLACES: readonly Place[] = [
   way(4, 'agent/names', 'addresses of fqdn peers'),
   way(4, 'agent/interfaces', 'which links are pods’'),
   way(5, 'agent/egress', 'egress gateways in the kernel'),
+  beside(5, 'agent/extension', 'the port of egress gateways'),
   way(6, 'agent/dataplane', 'nftables or iptables'),
   beside(1, 'controller/kubeapi', 'requests to the API server'),
   beside(1, 'controller/replicas', 'the other controllers'),

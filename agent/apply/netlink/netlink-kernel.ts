@@ -53,3 +53,19 @@ function ofCommand(error: NftError, commandOf: (operation: number) => number): N
   });
   return new NftError([translate(first), ...more.map(translate)], error.stderr, { cause: error });
 }
+
+/**
+ * The kernel's errors if nf_tables is neither built in nor available as a module: then there are no
+ * rules.
+ */
+const NO_NF_TABLES: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']);
+
+/** The result without nf_tables is `otherwise`. */
+export async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NftError && NO_NF_TABLES.has(error.code)) return otherwise;
+    throw error;
+  }
+}

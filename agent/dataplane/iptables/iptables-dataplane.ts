@@ -48,7 +48,6 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
         digests: () => ({}),
         deadline,
         watch: () => pollKernel(enforcer, observed.verifyTook),
-        floating: null,
       };
     },
   };

@@ -5,9 +5,9 @@ import { Nftables } from 'nftables-napi';
 import { removeRules, removeSets } from '../../apply/iptables/remove.ts';
 import { IptablesError, type IptablesTools } from '../../apply/iptables/tools.ts';
 import { type Variant, variantTools } from '../../apply/iptables/variant.ts';
+import { whereNfTablesIs } from '../../apply/netlink/netlink-kernel.ts';
 import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
 import type { LeftOvers } from '../dataplane.ts';
-import { whereNfTablesIs } from '../nftables/left-overs.ts';
 
 /** The jumps and chains of one variant; the sets that they name belong to both variants. */
 export function iptablesLeftOvers(

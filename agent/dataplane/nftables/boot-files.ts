@@ -2,7 +2,7 @@ import type { NodeState } from '../../../apis/compiled.ts';
 import type { Config } from '../../../apis/config.ts';
 import { type BootFiles, MINIMAL } from '../../boot/boot-folder.ts';
 import { minimalState } from '../../boot/minimal-state.ts';
-import { ARP_TABLE, arpTableText, toArpTable } from '../../egress/render/arp-table.ts';
+import { RULE_EXTENSION } from '../../extension/rules.ts';
 import { rulesetText } from '../../render/nft-text.ts';
 import { render } from '../../render/render.ts';
 import { type Ruleset, TABLE } from '../../render/ruleset.ts';
@@ -12,11 +12,10 @@ import { type Ruleset, TABLE } from '../../render/ruleset.ts';
  * are loaded where there is no table yet, so that they never take the place of others.
  */
 export function nftBootFiles(ruleset: Ruleset, state: NodeState, config: Config): BootFiles {
-  const arp = toArpTable(state.egress ?? null);
-  const rules = replacing(TABLE, rulesetText(ruleset));
+  const extra = RULE_EXTENSION.tables(state).map((table) => replacing(table, table.text));
   const minimal = minimalState(state, config);
   return {
-    'rules.nft': rules + (arp === null ? '' : replacing(ARP_TABLE, arpTableText(arp))),
+    'rules.nft': [replacing(TABLE, rulesetText(ruleset)), ...extra].join(''),
     [MINIMAL]:
       config.boot.onError === 'open'
         ? '# boot.onError is open: if rules.nft cannot be loaded, all is open until the agent runs.\n'
@@ -33,6 +32,9 @@ function creating({ family, name }: typeof TABLE, table: string): string {
 }
 
 /** The first line makes the table that the second removes (nft(8), delete). */
-function replacing({ family, name }: typeof TABLE | typeof ARP_TABLE, table: string): string {
+function replacing(
+  { family, name }: { readonly family: string; readonly name: string },
+  table: string,
+): string {
   return `table ${family} ${name}\ndelete table ${family} ${name}\n${table}`;
 }

@@ -1,37 +1,24 @@
-import { CommandError, EXIT } from '../../../lib/process/exit.ts';
-import { tryEgress, tryNftables } from '../../apply/netlink/nft-trial.ts';
+import { tryNftables } from '../../apply/netlink/nft-trial.ts';
+import { KERNEL_EXTENSION } from '../../extension/kernel.ts';
 import type { DataplanePort } from '../kind.ts';
-import { EGRESS_LEFT_OVERS, FLOATING_LEFT_OVERS, nftLeftOvers, steeringLeftOvers } from './left-overs.ts';
+import { nftLeftOvers } from './left-overs.ts';
 
 export const nftablesPort: DataplanePort = {
   trial: () => tryNftables(),
-  async open({ featureGates }, kernel) {
+  async open(config, kernel) {
     const { nftablesDataplane } = await import('./nftables-dataplane.ts');
-    const hasEgress = featureGates.EgressGateway === true;
-    if (hasEgress) await checkEgress();
-    const egress = hasEgress
-      ? {
-          ...(await import('../../egress/floating/open-floating.ts')),
-          ...(await import('../../egress/floating/live-sets.ts')),
-          ...(await import('../../egress/open-network.ts')),
-          ...(await import('../../egress/health/egress-health.ts')),
-          ...(await import('./egress-enforcer.ts')),
-        }
-      : null;
-    const ofEgress = hasEgress ? [FLOATING_LEFT_OVERS, EGRESS_LEFT_OVERS] : [];
-    const manages = [steeringLeftOvers(kernel), nftLeftOvers(kernel), ...ofEgress];
+    const isExtended = KERNEL_EXTENSION.isOn(config);
+    if (isExtended) await KERNEL_EXTENSION.check();
     return {
-      dataplane: nftablesDataplane(kernel, egress),
-      manages: manages.map(({ name }) => name),
+      dataplane: nftablesDataplane(kernel),
+      manages: [nftLeftOvers(kernel).name, ...KERNEL_EXTENSION.manages(isExtended)],
       details: {},
     };
   },
-  leftOvers: (kernel) => [
-    FLOATING_LEFT_OVERS,
-    steeringLeftOvers(kernel),
-    nftLeftOvers(kernel),
-    EGRESS_LEFT_OVERS,
-  ],
+  leftOvers(kernel) {
+    const { beforeTable, afterTable } = KERNEL_EXTENSION.leftOvers(kernel);
+    return [...beforeTable, nftLeftOvers(kernel), ...afterTable];
+  },
   async plan({ kernel, state, config, digests }) {
     const { transactionText } = await import('../../apply/plan/transaction-text.ts');
     const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');
@@ -43,13 +30,3 @@ export const nftablesPort: DataplanePort = {
   },
   counts: (kernel) => kernel.snapshot(),
 };
-
-/** The whole table would be refused, and no policy enforced. */
-async function checkEgress(): Promise<void> {
-  const trial = await tryEgress();
-  if (trial.works) return;
-  throw new CommandError(
-    EXIT.refused,
-    `feature gate EgressGateway: nf_tables of this kernel lacks what egress gateways need; turn the gate off: ${trial.why}`,
-  );
-}

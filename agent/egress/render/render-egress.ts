@@ -4,8 +4,9 @@ import { FAMILIES, type Family, formatCidr, parseAddress } from '../../../lib/ne
 import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
+import type { ExtraRules } from '../../extension/extension.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, NamedSet, NftRule } from '../../render/ruleset.ts';
+import type { NamedSet, NftRule } from '../../render/ruleset.ts';
 import { type MapEntry, packAddressMac, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { withFormer } from './answer-routes.ts';
 import { ArrivalRenderer, gotoChain } from './arrivals.ts';
@@ -15,20 +16,17 @@ import { frameChains, toNodeRules } from './frame.ts';
 import { sealedChains, takeChains } from './gateway.ts';
 import { markChains } from './mark-chains.ts';
 import { linkLocal, outerAddress } from './tunnel.ts';
-import { inSet, NAME } from './tunnel-rules.ts';
+import { inSet, NAME, tunnelMatches } from './tunnel-rules.ts';
 
-/** Egress gateways' part of the table. */
-export interface EgressRules {
-  readonly chains: readonly Chain[];
-  readonly sets: readonly NamedSet[];
-  readonly maps: readonly VerdictMap[];
-  /** Rules for what comes to the node itself, before all others. */
-  readonly toNode: readonly NftRule[];
-}
+type Part = Pick<ExtraRules, 'chains' | 'sets' | 'maps'>;
 
-type Part = Omit<EgressRules, 'toNode'>;
-
-export const NO_EGRESS: EgressRules = { chains: [], sets: [], maps: [], toNode: [] };
+const NO_EGRESS: ExtraRules = {
+  chains: [],
+  sets: [],
+  maps: [],
+  toNode: [],
+  exempt: { ingress: [], egress: [] },
+};
 
 const SOURCES = 'egress-sources';
 const knownSet = (family: Family): string => `egress-known-v${family}`;
@@ -39,7 +37,7 @@ const sourcesMap = (family: Family): string => `egress-sources-v${family}`;
  * give equal bytes. For a sequence of values it makes only those classes and outcomes again that
  * are other objects than before.
  */
-export function egressRenderer(config: Config): (egress: NodeEgress | null) => EgressRules {
+export function egressRenderer(config: Config): (egress: NodeEgress | null) => ExtraRules {
   const renderer = new ClassRenderer();
   const arrivals = new ArrivalRenderer();
   const endsOf = memo(tunnelEnds);
@@ -47,6 +45,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
   const drops = dropChains();
   const frame = keptWhile(frameChains);
   const sources = keptWhile(sourceRules);
+  const exempt = { ingress: tunnelMatches('ingress', config), egress: tunnelMatches('egress', config) };
   let last = NO_EGRESS;
   return (egress) => {
     if (egress === null) return NO_EGRESS;
@@ -90,6 +89,7 @@ export function egressRenderer(config: Config): (egress: NodeEgress | null) => E
       sets: shared(byName(sets), last.sets, hasSameMembers),
       maps: shared(byName(unique(maps)), last.maps, hasSameEntries),
       toNode: toNodeRules(hasTunnel),
+      exempt,
     };
     return last;
   };

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { VERSION } from '../../lib/process/version.ts';
-import type { EgressHealthReport } from '../egress/health/health-report.ts';
-import { LeaseThread, type LeaseThreadParts } from '../egress/lease/lease-thread.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { VERSION } from '../../../lib/process/version.ts';
+import type { EgressHealthReport } from '../health/health-report.ts';
+import { LeaseThread, type LeaseThreadParts } from './lease-thread.ts';
+import type { LeaseCounts } from './thread-messages.ts';
 
 interface EgressLeasesParts
   extends Pick<
@@ -11,7 +11,8 @@ interface EgressLeasesParts
     'node' | 'authorities' | 'addresses' | 'replicas' | 'kernel' | 'clock' | 'log'
   > {
   readonly controller: { readonly url: URL; readonly tokenFile: string };
-  readonly metrics: AgentMetrics;
+  /** Null: there are no leases any more. */
+  readonly counted: (counts: LeaseCounts | null) => void;
 }
 
 /** The leases of a cluster's agent, for as long as it enforces rules. */
@@ -27,7 +28,7 @@ export interface EgressLeases {
 
 export async function startLeases({
   controller,
-  metrics,
+  counted,
   ...parts
 }: EgressLeasesParts): Promise<EgressLeases> {
   const thread = new LeaseThread({
@@ -36,7 +37,7 @@ export async function startLeases({
     url: controller.url.href,
     tokenFile: controller.tokenFile,
     userAgent: `nodewall-agent/${VERSION}`,
-    counted: (counts) => metrics.leases(counts),
+    counted,
   });
   return {
     viewed: (egress) => thread.viewed(egress),
@@ -45,7 +46,7 @@ export async function startLeases({
     async stop(isLast) {
       if (!isLast) await thread.release();
       await thread.close();
-      metrics.leases(null);
+      counted(null);
     },
   };
 }

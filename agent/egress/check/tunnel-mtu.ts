@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Config } from '../../apis/config.ts';
-import { type CheckLine, warning } from '../../lib/process/check-line.ts';
-import { leastUnderlayMtu } from '../egress/render/tunnel.ts';
+import type { Config } from '../../../apis/config.ts';
+import { type CheckLine, warning } from '../../../lib/process/check-line.ts';
+import { leastUnderlayMtu } from '../render/tunnel.ts';
 
 /** Addresses of a Node whose tunnel goes over IPv4, or over IPv6. */
 const OVER = { 4: '192.0.2.1', 6: '2001:db8::1' } as const;

@@ -1,5 +1,5 @@
-import { BY_ADDRESS, type NodeEgress } from '../../apis/egress/node-egress.ts';
-import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { BY_ADDRESS, type NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { changedIds } from '../../../lib/sharing/changed-map.ts';
 
 /**
  * Throws if a part names an entry of another part that is not there. Of a gateway's pods only those

@@ -1,7 +1,7 @@
 import type { Nftables } from 'nftables-napi';
-import { STEER } from '../egress/render/frame.ts';
-import { MARK_MASK } from '../egress/render/marks.ts';
-import { OWN_TABLE, otherRules, type savedRules, type WantedRules } from './other-rules.ts';
+import { OWN_TABLE, otherRules, type savedRules, type WantedRules } from '../../inspect/other-rules.ts';
+import { STEER } from '../render/frame.ts';
+import { MARK_MASK } from '../render/marks.ts';
 
 /**
  * The tables of others, of nftables and of either iptables, whose rules write the bits of a

@@ -1,69 +1,55 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { EgressHealthReport } from '../egress/health/health-report.ts';
-import type { LeaseCounts } from '../egress/lease/thread-messages.ts';
-import type { RecordOutcome } from '../egress/record/binding-recorder.ts';
-import { type ConntrackPressure, readPressure } from '../egress/record/conntrack-pressure.ts';
-import { egressCount } from '../egress/render/counted.ts';
 import type { RuleTotals } from '../record/accounting.ts';
-
-/** Policies with a label of their own; the rest is added up under OTHERS. */
-export const MOST_POLICIES = 1_000;
-export const OTHERS = '(others)';
+import { MOST_POLICIES, OTHERS } from '../run/agent-metrics.ts';
+import type { EgressHealthReport } from './health/health-report.ts';
+import type { LeaseCounts } from './lease/thread-messages.ts';
+import type { RecordOutcome } from './record/binding-recorder.ts';
+import { type ConntrackPressure, readPressure } from './record/conntrack-pressure.ts';
+import { egressCount } from './render/counted.ts';
 
 /** Each series is there from the start, so that its first increase shows. */
 const OUTCOMES = ['begun', 'ended', 'lost'] as const satisfies RecordOutcome[];
 
-/** The metrics of egress gateways: none before `begin`. */
-export class EgressMetrics {
-  readonly #registers: Registry[];
-  readonly #totals: () => ReadonlyMap<string, RuleTotals>;
-  #records: Counter | null = null;
-  #lacks: Gauge | null = null;
-  #health: (() => EgressHealthReport) | null = null;
-  #leases: ((counts: LeaseCounts | null) => void) | null = null;
+/** The metrics of egress gateways. */
+export interface EgressMetrics {
+  /** @param counts null: there are no leases */
+  leases(counts: LeaseCounts | null): void;
+  /** How many parts the network configuration lacks. */
+  lacks(count: number): void;
+  records(event: RecordOutcome, lines: number): void;
+  health(report: () => EgressHealthReport | null): void;
+}
 
-  constructor(registers: Registry[], totals: () => ReadonlyMap<string, RuleTotals>) {
-    this.#registers = registers;
-    this.#totals = totals;
-  }
-
-  /** May be called again. */
-  begin(): void {
-    if (this.#records !== null) return;
-    egressPackets(this.#registers, this.#totals);
-    conntrackPressure(this.#registers);
-    gatewayHealth(this.#registers, () => this.#health?.() ?? null);
-    this.#leases = leaseGauges(this.#registers);
-    this.#lacks = new Gauge({
-      name: 'nodewall_egress_network_lacks',
-      help: 'Parts that the network configuration of egress gateways lacks, the tunnel for example; what needs them is dropped.',
-      registers: this.#registers,
-    });
-    this.#records = new Counter({
-      name: 'nodewall_egress_records_total',
-      help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
-      labelNames: ['event'],
-      registers: this.#registers,
-    });
-    for (const event of OUTCOMES) this.#records.inc({ event }, 0);
-  }
-
-  leases(counts: LeaseCounts | null): void {
-    this.#leases?.(counts);
-  }
-
-  lacks(count: number): void {
-    this.#lacks?.set(count);
-  }
-
-  records(event: string, lines: number): void {
-    this.#records?.inc({ event }, lines);
-  }
-
-  /** @param report null: there is none */
-  health(report: (() => EgressHealthReport) | null): void {
-    this.#health = report;
-  }
+/** Adds the series to the registers. */
+export function egressMetrics(
+  registers: Registry[],
+  totals: () => ReadonlyMap<string, RuleTotals>,
+): EgressMetrics {
+  let report: () => EgressHealthReport | null = () => null;
+  egressPackets(registers, totals);
+  conntrackPressure(registers);
+  gatewayHealth(registers, () => report());
+  const leases = leaseGauges(registers);
+  const lacks = new Gauge({
+    name: 'nodewall_egress_network_lacks',
+    help: 'Parts that the network configuration of egress gateways lacks, the tunnel for example; what needs them is dropped.',
+    registers,
+  });
+  const records = new Counter({
+    name: 'nodewall_egress_records_total',
+    help: 'Lines of egress-records.jsonl by event, and those that could not be written (lost).',
+    labelNames: ['event'],
+    registers,
+  });
+  for (const event of OUTCOMES) records.inc({ event }, 0);
+  return {
+    leases,
+    lacks: (count) => lacks.set(count),
+    records: (event, lines) => records.inc({ event }, lines),
+    health(of) {
+      report = of;
+    },
+  };
 }
 
 function gatewayHealth(registers: Registry[], report: () => EgressHealthReport | null): void {

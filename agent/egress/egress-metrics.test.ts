@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Registry } from 'prom-client';
 import type { RuleTotals } from '../record/accounting.ts';
-import { EgressMetrics } from './egress-metrics.ts';
+import { egressMetrics } from './egress-metrics.ts';
 
 function total(packets: number): RuleTotals {
   return { packets, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
@@ -9,8 +9,7 @@ function total(packets: number): RuleTotals {
 
 async function series(totals: ReadonlyMap<string, RuleTotals>, name: string): Promise<string[]> {
   const registry = new Registry();
-  const metrics = new EgressMetrics([registry], () => totals);
-  metrics.begin();
+  const metrics = egressMetrics([registry], () => totals);
   metrics.lacks(2);
   metrics.records('begun', 3);
   metrics.records('lost', 1);

@@ -1,22 +1,22 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
-import type { Clock } from '../../lib/process/clock.ts';
-import type { Log } from '../../lib/process/log.ts';
-import { BindingRecorder } from '../egress/record/binding-recorder.ts';
-import { EGRESS_RECORDS } from '../egress/record/egress-record.ts';
-import { recordWriter } from '../record/writer.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
-import type { AgentOptions } from './agent-options.ts';
-import { loadAddon } from './with-kernel.ts';
+import type { NodeState } from '../../../apis/compiled.ts';
+import type { Config } from '../../../apis/config.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import { recordWriter } from '../../record/writer.ts';
+import type { AgentMetrics } from '../../run/agent-metrics.ts';
+import { loadAddon } from '../../run/with-kernel.ts';
+import type { EgressMetrics } from '../egress-metrics.ts';
+import { BindingRecorder } from './binding-recorder.ts';
+import { EGRESS_RECORDS } from './egress-record.ts';
 
 interface Parts {
-  readonly options: Pick<AgentOptions, 'node' | 'stateDir'>;
+  readonly options: { readonly node: string; readonly stateDir: string };
   readonly config: Config;
   readonly log: Log;
   readonly clock: Clock;
-  readonly metrics: AgentMetrics;
+  readonly metrics: Pick<AgentMetrics, 'monitor' | 'otherRecordsLost'>;
 }
 
 export interface EgressRecording {
@@ -28,9 +28,12 @@ export interface EgressRecording {
  * Records of connections that leave by this node as an egress gateway; null if the configuration
  * does not ask for them.
  */
-export async function egressRecording(parts: Parts): Promise<EgressRecording | null> {
+export async function egressRecording(
+  parts: Parts,
+  series: Pick<EgressMetrics, 'records'> | null,
+): Promise<EgressRecording | null> {
   const { options, config, log, clock, metrics } = parts;
-  if (config.featureGates.EgressGateway !== true || !config.log.egressConnections) return null;
+  if (!config.log.egressConnections) return null;
   const { ConntrackMonitor } = await loadAddon();
   await checkSettings(options.node, log);
   const file = join(options.stateDir, EGRESS_RECORDS);
@@ -40,7 +43,10 @@ export async function egressRecording(parts: Parts): Promise<EgressRecording | n
     log,
     openMonitor: (filter, listener) => new ConntrackMonitor(filter, listener),
     openWriter: () => recordWriter({ config: config.log, file, log, what: 'egress' }),
-    counted: metrics.egressRecords,
+    counted(outcome, lines) {
+      if (outcome === 'lost') metrics.otherRecordsLost(lines);
+      series?.records(outcome, lines);
+    },
     troubled: (trouble) => metrics.monitor('conntrack', trouble),
   });
   return {

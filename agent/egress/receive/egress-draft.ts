@@ -8,23 +8,29 @@ import {
   type EgressValues,
   fromEntries,
   toEntries,
-} from '../../apis/egress/entries.ts';
-import { readEnd, readEntry } from '../../apis/egress/entry-json.ts';
+} from '../../../apis/egress/entries.ts';
+import { readEnd, readEntry } from '../../../apis/egress/entry-json.ts';
 import {
   bucketsOf,
   type EgressMessage,
   type EgressWholeMessage,
   egressSize,
-} from '../../apis/egress/messages.ts';
-import type { EgressArrival, NodeEgress, ServedClass } from '../../apis/egress/node-egress.ts';
-import type { EgressMembersPatchUpdate, EgressPatchUpdate, EgressRemovedUpdate } from '../../apis/stream.ts';
-import { familyOf } from '../../lib/net/address.ts';
-import { type MemberSet, NO_MEMBERS, sameMembers } from '../../lib/net/member-set.ts';
-import { BucketMap } from '../../lib/sharing/bucket-map.ts';
-import { changedIds } from '../../lib/sharing/changed-map.ts';
+} from '../../../apis/egress/messages.ts';
+import type { EgressArrival, NodeEgress, ServedClass } from '../../../apis/egress/node-egress.ts';
+import type {
+  EgressMembersPatchUpdate,
+  EgressPatchUpdate,
+  EgressRemovedUpdate,
+} from '../../../apis/stream.ts';
+import { familyOf } from '../../../lib/net/address.ts';
+import { type MemberSet, NO_MEMBERS, sameMembers } from '../../../lib/net/member-set.ts';
+import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
+import { changedIds } from '../../../lib/sharing/changed-map.ts';
+import { present } from '../../../lib/sharing/present.ts';
+import type { ExtensionDraft, ExtensionPart, MessageExtension } from '../../extension/extension.ts';
+import { patchedMembers } from '../../receive/member-patch.ts';
+import { toMembers } from '../../receive/members-text.ts';
 import { checkEgress } from './check-egress.ts';
-import { patchedMembers } from './member-patch.ts';
-import { toMembers } from './members-text.ts';
 
 type EgressUpdate = EgressWholeMessage | EgressMembersPatchUpdate | EgressPatchUpdate | EgressRemovedUpdate;
 
@@ -40,17 +46,16 @@ const FIELDS: { readonly [type in EgressUpdate['type']]: readonly string[] } = {
 
 const EVERY_LINE: readonly string[] = ['type', 'sequence', 'revision'];
 
-export function isEgressUpdate(update: { readonly type: string }): update is EgressUpdate {
+function isEgressUpdate(update: { readonly type: string }): update is EgressUpdate {
   return Object.hasOwn(FIELDS, update.type);
 }
 
 type Changes = Map<string, EgressValues[EgressPart] | undefined>;
 
 /**
- * NodeState.egress while messages are applied to it. `take` throws for a message that this version
- * does not know whole: the state of before stays in force.
+ * NodeState.egress while messages are applied to it.
  */
-export class EgressDraft {
+class EgressDraft implements ExtensionDraft {
   readonly #before: NodeEgress | undefined;
   #node: Pick<EgressMessage, 'unknownPods' | 'tunnel'> | null;
   #isChanged = false;
@@ -75,7 +80,13 @@ export class EgressDraft {
     };
   }
 
-  receive(update: EgressUpdate): void {
+  receive(update: { readonly type: string }): boolean {
+    if (!isEgressUpdate(update)) return false;
+    this.#apply(update);
+    return true;
+  }
+
+  #apply(update: EgressUpdate): void {
     this.#isChanged = true;
     const odd = Object.keys(update).filter(
       (field) => !EVERY_LINE.includes(field) && !FIELDS[update.type].includes(field),
@@ -110,8 +121,12 @@ export class EgressDraft {
     }
   }
 
+  result(): ExtensionPart {
+    return present({ egress: this.#egress() });
+  }
+
   /** Unchanged parts are the same objects as before. */
-  result(): NodeEgress | undefined {
+  #egress(): NodeEgress | undefined {
     if (!this.#isChanged) return this.#before;
     if (this.#node === null) return undefined;
     const before = this.#before;
@@ -211,6 +226,11 @@ export class EgressDraft {
   }
 }
 
+export const EGRESS_MESSAGES: MessageExtension = {
+  draft: ({ egress }, isWhole) => new EgressDraft(egress, isWhole),
+  lack: egressLack,
+};
+
 /** With the takes of its class; the same object as before where nothing is different. */
 function filled(
   address: string,
@@ -239,12 +259,13 @@ function withSameTakes(
   };
 }
 
-/** Whether the numbers of members and entries agree; a bookmark without one compares none. */
-export function isEgressWhole(
+/** Compares the numbers of members and entries; a bookmark without one compares none. */
+function egressLack(
   { egress: wanted }: { readonly egress?: number },
-  egress: NodeEgress | undefined,
-): boolean {
-  return wanted === undefined || (egress !== undefined && egressSize(egress) === wanted);
+  { egress }: ExtensionPart,
+): string | null {
+  if (wanted === undefined || (egress !== undefined && egressSize(egress) === wanted)) return null;
+  return `egress: the agent has not the ${wanted} entries that the controller says`;
 }
 
 function knownSet(set: EgressSet): void {

@@ -1,0 +1,41 @@
+import type { Config } from '../../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
+import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
+import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
+import { EGRESS_TUNNEL_PORT, EGRESS_WIREGUARD_PORT } from '../../../apis/exemptions.ts';
+import { PROTOCOL_NUMBERS } from '../../../apis/protocols.ts';
+import { type Address, isCovered, parseAddress, parseCidr } from '../../../lib/net/address.ts';
+import { hasMember } from '../../../lib/net/member-set.ts';
+import { isIcmpv6, type KnownFlow } from '../../observe/known-flow.ts';
+import { linkLocal } from './tunnel.ts';
+
+/** Whether a flow is the tunnel's own: the rules of tunnelMatches, as `explain` evaluates them. */
+export function isOfTunnel(
+  flow: KnownFlow,
+  { interfaceGroups, egress: { encryption } }: Pick<Config, 'interfaceGroups' | 'egress'>,
+  egress: NodeEgress,
+): boolean {
+  const { traffic, protocol, dstPort, peer, group } = flow;
+  if (peer === undefined || traffic !== 'Host') return false;
+  if (protocol === PROTOCOL_NUMBERS.udp) {
+    const isEncrypted = encryption === 'WireGuard';
+    const outer = isEncrypted ? EGRESS_WIREGUARD_PORT : EGRESS_TUNNEL_PORT;
+    if (dstPort === outer) return hasMember(egress.nodes, peer);
+    const isBetweenDevices = isEncrypted && group === OWN_NETWORK.wireguard.group;
+    return isBetweenDevices && dstPort === EGRESS_TUNNEL_PORT && isCovered(WIREGUARD_NETWORK, peer);
+  }
+  const isInside = group !== undefined && group === (interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP);
+  return isInside && isIcmpv6(flow, ECHO) && isEnd(egress, peer);
+}
+
+const WIREGUARD_NETWORK = [parseCidr(`${OWN_NETWORK.wireguard.network}::/64`)?.cidr ?? []].flat();
+
+/** Echo request and reply of ICMPv6. */
+const ECHO: readonly number[] = [128, 129];
+
+function isEnd({ peers }: NodeEgress, { family, value }: Address): boolean {
+  return [...peers.values()].some(({ mac }) => {
+    const end = parseAddress(linkLocal(mac));
+    return end?.family === family && end.value === value;
+  });
+}

@@ -1,0 +1,22 @@
+import type { Config } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { AgentMetrics } from '../run/agent-metrics.ts';
+import type { PreparedExtension } from './agent-extension.ts';
+
+interface PrepareOptions {
+  readonly stateDir: string;
+  readonly config: Config;
+  readonly log: Log;
+}
+
+/** Fills the port of a running agent. With the feature gate off, little of it is loaded. */
+export async function prepareExtension(options: PrepareOptions): Promise<PreparedExtension> {
+  const { prepareEgress } = await import('../egress/prepare-egress.ts');
+  return await prepareEgress(options);
+}
+
+/** Adds the series of the extension, before it does anything; they may be there. */
+export async function extendMetrics(metrics: AgentMetrics): Promise<void> {
+  const { egressMetrics } = await import('../egress/egress-metrics.ts');
+  metrics.extend(egressMetrics);
+}
