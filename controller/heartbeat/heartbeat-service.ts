@@ -1,11 +1,11 @@
 import type { LeaseRequest } from '../../apis/egress/lease.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { LeaseGranter, type Taken } from '../egress/lease/lease-granter.ts';
+import { LeaseRelay, type LeaseRelayOptions } from '../egress/lease/lease-relay.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { Election } from '../kubeapi/lease/election.ts';
 import type { LeaseStore } from '../kubeapi/lease/lease.ts';
 import type { LeaseService } from '../publish/services.ts';
-import { LeaseRelay, type LeaseRelayOptions } from '../replicas/lease-relay.ts';
 import {
   type FromHeartbeats,
   type HeartbeatData,

@@ -1,9 +1,8 @@
 import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
-import { EGRESS_SETS } from '../../apis/egress/entries.ts';
-import type { EgressObject } from '../../apis/egress/messages.ts';
 import { digestOf, toBody } from '../../apis/held-view.ts';
 import type { Update } from '../../apis/stream.ts';
 import { addressSetMessage, serviceSetMessage, toWrittenRule } from '../../apis/wire.ts';
+import type { ExtensionObject } from '../extension/extension.ts';
 import type { GroupContent } from './rule-groups.ts';
 
 /**
@@ -14,10 +13,8 @@ export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;
   rules(content: GroupContent): Buffer;
-  /**
-   * A set of egress gateways, which many nodes have in common, or a bucket, which is not cached.
-   */
-  egress(object: EgressObject): Buffer;
+  /** Cached if many nodes have it in common. */
+  extension(object: ExtensionObject): Buffer;
   /** Not cached. */
   once(update: Update): Buffer;
   /** The digest of one of the bodies above, as in a HeldView. */
@@ -39,9 +36,7 @@ export function messageBodies(): Bodies {
       kept(content, () => {
         return { type: 'rules', part: content.part, rules: content.rules.map(toWrittenRule) };
       }),
-    egress({ id, of, toMessage }) {
-      return EGRESS_SETS.some((set) => set === id) ? kept(of, toMessage) : toBody(toMessage());
-    },
+    extension: ({ isShared, of, toMessage }) => (isShared ? kept(of, toMessage) : toBody(toMessage())),
     once: toBody,
     digest(body) {
       const digest = digests.get(body) ?? digestOf(body);

@@ -1,5 +1,5 @@
 import type { Compiled } from '../../apis/compiled.ts';
-import { egressSize } from '../../apis/egress/messages.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { Counts } from './changes.ts';
 import type { Line } from './line.ts';
 
@@ -22,8 +22,9 @@ export function bookmarkCounts(
   { node, hasEgress }: Receiver,
   compiled: Compiled | undefined,
 ): BookmarkCounts {
-  const egress = hasEgress ? compiled?.egress?.get(node) : undefined;
-  return egress === undefined ? counts : { ...counts, egress: egressSize(egress) };
+  return hasEgress && compiled !== undefined
+    ? { ...counts, ...VIEW_EXTENSION.count(compiled, node) }
+    : counts;
 }
 
 /** The bookmarks at one revision: one line for all receivers with the same counts. */

@@ -4,8 +4,8 @@ import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { Bodies } from './bodies.ts';
-import { egressChanges } from './egress-changes.ts';
 import type { Line } from './line.ts';
 import { addressSetUpdate } from './members-diff.ts';
 import {
@@ -76,13 +76,13 @@ export function nothingPublished({ allNodes, controllers, apiServerPorts }: Comp
  * The same JavaScript objects count as unchanged; the cost is that of the others, and a pass over
  * policies, sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
  *
- * @param egress the messages about egress gateways: `egressMessages`
+ * @param extended the messages of an extension: `extensionMessages`
  */
 export function changes(
   published: Published,
   compiled: Compiled,
   bodies: Bodies,
-  egress: readonly PendingMessage[] = [],
+  extended: readonly PendingMessage[] = [],
 ): { readonly messages: readonly PendingMessage[]; readonly published: Published } {
   const groupChanges = changeRuleGroups(published, compiled.policies);
   const changeOf = spanChanges();
@@ -118,7 +118,7 @@ export function changes(
     rules.removed,
     address.removed,
     service.removed,
-    egress,
+    extended,
   ];
   const received = messages.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
   return { messages: received, published: { ...published, compiled } };
@@ -171,14 +171,13 @@ function nodeMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingM
 }
 
 /** With their bodies. A change of the gate is none of these: it restarts all watchers. */
-export function* egressMessages(
+export function* extensionMessages(
   before: Compiled,
   now: Compiled,
   bodies: Bodies,
 ): Stepwise<readonly PendingMessage[]> {
-  if (before.egress === undefined || now.egress === undefined || before.egress === now.egress) return [];
   const messages: PendingMessage[] = [];
-  for (const { toUpdate, nodes } of yield* egressChanges(before.egress, now.egress)) {
+  for (const { toUpdate, nodes } of yield* VIEW_EXTENSION.changes(before, now)) {
     yield;
     const body = bodies.once(toUpdate());
     messages.push({ toBody: () => body, audience: [nodes], counts: NONE, feature: 'egress' });

@@ -17,7 +17,7 @@ import { Bookmarks, bookmarkCounts, type Receiver } from './bookmarks.ts';
 import {
   type Counts,
   changes,
-  egressMessages,
+  extensionMessages,
   nothingPublished,
   type PendingMessage,
   type Published,
@@ -115,11 +115,11 @@ export class Hub {
    */
   *prepare(compiled: Compiled): Stepwise<() => number> {
     const last = this.#published(compiled);
-    const egress = last === null ? [] : yield* egressMessages(last.compiled, compiled, this.#bodies);
-    return () => this.#publish(compiled, egress);
+    const extended = last === null ? [] : yield* extensionMessages(last.compiled, compiled, this.#bodies);
+    return () => this.#publish(compiled, extended);
   }
 
-  #publish(compiled: Compiled, egress: readonly PendingMessage[]): number {
+  #publish(compiled: Compiled, extended: readonly PendingMessage[]): number {
     const [before, last] = [this.#state, this.#published(compiled)];
     const start = this.#position;
     this.#state = null;
@@ -127,7 +127,7 @@ export class Hub {
       last ?? nothingPublished(compiled),
       compiled,
       this.#bodies,
-      egress,
+      extended,
     );
     if (before === null || last === null) this.#restart(published);
     else if (messages.length === 0) this.#state = { ...before, published, viewOf: this.#viewsOf(published) };

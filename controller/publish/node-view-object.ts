@@ -1,9 +1,9 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import { toWrittenEgress } from '../../apis/egress/messages.ts';
 import { nodePhase } from '../../apis/node-phase.ts';
 import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import { claimedText } from '../index/accepted-addresses.ts';
 import type { Counts } from './changes.ts';
 
@@ -68,7 +68,7 @@ export function toWholeNodeView(summary: NodeViewSummary, state: NodeState, revi
         .map((set) => ({ ...set, members: formatMembers(set.members) }))
         .toArray(),
       serviceSets: [...serviceSets.values()],
-      ...(state.egress === undefined ? {} : { egress: toWrittenEgress(state.egress) }),
+      ...VIEW_EXTENSION.written(state),
     },
   };
 }

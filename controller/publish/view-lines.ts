@@ -1,8 +1,8 @@
 import type { Compiled } from '../../apis/compiled.ts';
-import { egressMessage, egressObjects, emptyEgressObject } from '../../apis/egress/messages.ts';
 import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
 import { type Endpoints, type GateUpdate, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { Bodies } from './bodies.ts';
 import { bookmarkCounts, type Receiver } from './bookmarks.ts';
 import type { Line } from './line.ts';
@@ -46,7 +46,7 @@ export class ViewLines {
       this.#line({ type: 'reset' }),
       ...this.#ownLines(receiver, true),
       ...view.objects().map(({ line }) => line),
-      ...this.#egressLines(receiver, {}),
+      ...this.#extensionLines(receiver, {}),
       { revision, body: this.#bodies.once({ type: 'bookmark', initial: true, ...counts }) },
     ];
   }
@@ -66,7 +66,7 @@ export class ViewLines {
         .filter((one) => !isHeld(one))
         .map(({ line }) => line),
       ...removed.map((update) => this.#line(update)),
-      ...this.#egressLines(receiver, held.egress ?? {}),
+      ...this.#extensionLines(receiver, held.egress ?? {}),
     ];
   }
 
@@ -85,25 +85,24 @@ export class ViewLines {
   }
 
   /**
-   * The messages of egress gateways to a watcher that holds objects with these digests. A watcher
+   * The messages of an extension to a watcher that holds objects with these digests. A watcher
    * that knows them may hold an earlier state, so that it is told too that there are none.
    * Nothing while the gate has no value: then the earlier state stays.
    */
-  #egressLines({ node, hasEgress }: Receiver, held: Readonly<Record<string, string>>): Line[] {
+  #extensionLines({ node, hasEgress }: Receiver, held: Readonly<Record<string, string>>): Line[] {
     if (!hasEgress) return [];
     const { compiled, isEgressUnset } = this.#now;
-    const egress = compiled.egress?.get(node);
-    if (egress === undefined && isEgressUnset) return [];
-    if (egress === undefined) return [this.#line({ type: 'egressRemoved' })];
-    const lines = [this.#line(egressMessage(egress))];
+    const whole = VIEW_EXTENSION.whole(compiled, node);
+    if (whole === null) return isEgressUnset ? [] : [this.#line(VIEW_EXTENSION.removed)];
+    const lines = [this.#line(whole.first)];
     const ids = new Set<string>();
-    for (const object of egressObjects(egress)) {
+    for (const object of whole.objects) {
       ids.add(object.id);
-      const body = this.#bodies.egress(object);
+      const body = this.#bodies.extension(object);
       if (held[object.id] !== this.#bodies.digest(body)) lines.push({ revision: this.#now.number, body });
     }
     for (const id of Object.keys(held)) {
-      const empty = ids.has(id) ? null : emptyEgressObject(id);
+      const empty = ids.has(id) ? null : VIEW_EXTENSION.empty(id);
       if (empty !== null) lines.push(this.#line(empty));
     }
     return lines;

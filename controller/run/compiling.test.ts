@@ -6,6 +6,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { fakeGateway, fakeNode, fakePod, fakePolicy } from '../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { compiler } from '../compile/compile.ts';
+import { EgressCompiling } from '../egress/egress-compiling.ts';
 import { Hub } from '../publish/hub.ts';
 import type { Snapshot } from '../watch/source.ts';
 import { Compiling } from './compiling.ts';
@@ -170,12 +171,17 @@ describe('compiling of what a namespace can cause', () => {
     const said: string[] = [];
     const hub = new Hub({ gate: true, epoch: 'e' });
     const nothing = (): void => {};
+    const log = { warn: nothing } as unknown as Log;
     const compiling = new Compiling({
       hub,
       statuses: { publish: nothing },
-      egress: { config: DEFAULT_EGRESS_CONFIG, statuses: { publishEgress: nothing } },
+      extension: new EgressCompiling({
+        config: DEFAULT_EGRESS_CONFIG,
+        statuses: { publishEgress: nothing },
+        log,
+      }),
       metrics: { compiled: nothing, published: nothing, failed: assert.fail, delayed: nothing },
-      log: { warn: nothing } as unknown as Log,
+      log,
       clock: hastyClock(),
       sayProblems: () => void said.push('begun'),
       published: () => void said.push('published'),

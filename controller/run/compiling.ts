@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
-import type { EgressConfig } from '../../apis/egress/config.ts';
-import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -13,8 +11,7 @@ import { present } from '../../lib/sharing/present.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { compiler } from '../compile/compile.ts';
 import type { LeftOutEndpoints } from '../compile/service-set.ts';
-import { type CompiledEgress, egressCompiler } from '../egress/compile-egress.ts';
-import { nodeEgressCompiler } from '../egress/node-egress.ts';
+import type { CompileExtension, ExtendedCompile } from '../extension/extension.ts';
 import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import { type IgnoredAddresses, NONE_IGNORED } from '../publish/node-view-object.ts';
@@ -25,7 +22,6 @@ import type { StatusKeeper } from '../status/keeper.ts';
 import type { NodeEvent } from '../status/node-events.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
-import type { PolicyStatuses } from './policy-statuses.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
 export interface CompilingOptions {
@@ -36,11 +32,8 @@ export interface CompilingOptions {
     readonly versions: Pick<NodeVersions, 'on'>;
     readonly keeper: Pick<RolloutKeeper, 'publish'>;
   };
-  /** Egress gateways; absent: their feature gate is off. */
-  readonly egress?: {
-    readonly config: EgressConfig;
-    readonly statuses: Pick<PolicyStatuses, 'publishEgress'>;
-  };
+  /** Null or absent: its feature gate is off. */
+  readonly extension?: CompileExtension | null;
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed' | 'delayed'>;
   readonly log: Log;
   readonly clock: Clock;
@@ -69,23 +62,18 @@ export class Compiling {
   readonly #reported: ReportedAddresses;
   readonly #lane = new Lane();
   #compile: ReturnType<typeof compiler>;
-  #compileEgress: ((objects: ClusterObjects) => Stepwise<PublishedEgress>) | null;
   #snapshot: Snapshot | null = null;
   #policies: readonly CompiledPolicy[] = [];
   #objects: ClusterObjects | null = null;
   #ignored: ReadonlyMap<string, IgnoredAddresses> = new Map();
-  #mostLeftOut = 0;
   #leftOutEndpoints: LeftOutEndpoints = new Map();
   /** The Services that the log named. */
   readonly #saidServices = new Set<string>();
-  /** The namespaces that the log named. */
-  readonly #crowded = new Set<string>();
 
   constructor(options: CompilingOptions) {
     this.#options = options;
     this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
-    this.#compileEgress = toEgressCompiler(options);
     const { log, clock, metrics, nodeCIDRs = [], podCIDRs, nodeEvent: event } = options;
     this.#reported = new ReportedAddresses({
       log,
@@ -167,7 +155,7 @@ export class Compiling {
         metrics.failed();
         // The compiler's state may be inconsistent now: starts from scratch, once.
         this.#compile = this.#compiler();
-        this.#compileEgress = toEgressCompiler(this.#options);
+        this.#options.extension?.restart();
         const { message, stack } = error as Error;
         log.error('internal error; agents keep the published rules', {
           stage: 'compile',
@@ -182,17 +170,17 @@ export class Compiling {
 
   /** Changes nothing that others read. */
   *#prepare(next: Snapshot): Stepwise<Prepared> {
-    const { hub, rollouts } = this.#options;
+    const { hub, rollouts, extension } = this.#options;
     const objects = this.#reported.on(this.#withApiServer(next.objects));
     const versions = rollouts?.versions.on(objects) ?? objects;
     yield;
-    const egress = this.#compileEgress === null ? null : yield* this.#compileEgress(objects);
-    const compiled = { ...this.#compile(versions), ...(egress === null ? {} : { egress: egress.nodes }) };
+    const extended = extension == null ? null : yield* extension.compile(objects);
+    const compiled = { ...this.#compile(versions), ...extended?.part };
     yield;
-    return { objects, egress, compiled, send: yield* hub.prepare(compiled) };
+    return { objects, extended, compiled, send: yield* hub.prepare(compiled) };
   }
 
-  #publish(next: Snapshot, { objects, egress, compiled, send }: Prepared, started: number): void {
+  #publish(next: Snapshot, { objects, extended, compiled, send }: Prepared, started: number): void {
     const { hub, statuses, rollouts, metrics, clock } = this.#options;
     hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
     metrics.published(send());
@@ -207,44 +195,23 @@ export class Compiling {
       ...claimed,
     ]).length;
     const nodes = compiled.nodeAddresses.size;
-    const ignoredNetworks = egress?.compiled.inside.leftOut ?? NOTHING;
-    this.#sayLeftOut(ignoredNetworks);
     this.#leftOutEndpoints = compiled.leftOutEndpoints;
     this.#sayEndpoints();
-    this.#sayCrowded(egress?.compiled.crowded);
     const counts = {
       nodes,
       policies: objects.policies.length,
       invalid,
       ignoredAddresses,
       ignoredEndpoints: [...this.#leftOutEndpoints.values()].flat().length,
-      ...(egress === null ? {} : { ignoredNetworks: ignoredNetworks.size }),
+      ...(extended === null ? {} : { ignoredNetworks: extended.ignoredNetworks }),
     };
     metrics.compiled((clock.now() - started) / 1000, counts);
     statuses.publish(next, compiled, hub.revision);
     rollouts?.keeper.publish(next.objects, compiled.policies);
-    if (egress !== null) {
-      const {
-        problems,
-        objects: { egressPolicies: policies },
-      } = next;
-      this.#options.egress?.statuses.publishEgress({ ...egress, policies, problems });
-    }
+    extended?.published(next);
     this.#snapshot = next;
     this.#objects = objects;
     this.#policies = compiled.policies;
-  }
-
-  /** Once for each namespace, until no namespace is crowded. */
-  #sayCrowded(crowded = NOBODY): void {
-    if (crowded.size === 0) this.#crowded.clear();
-    for (const namespace of crowded.values()) {
-      if (this.#crowded.has(namespace) || this.#crowded.size >= MOST_SAID) continue;
-      this.#crowded.add(namespace);
-      const message =
-        'the pods of the namespace have too many destinations by its EgressPolicies, and some of them send nothing outside; join policies, or raise egress.namespaceLimits';
-      this.#options.log.warn(message, { stage: 'compile', name: namespace });
-    }
   }
 
   /** Once for each Service, until no Service has any. */
@@ -259,50 +226,15 @@ export class Compiling {
       this.#options.log.warn(message, { stage: 'compile', name, count: addresses.length, ignored });
     }
   }
-
-  /** Says them again only when there are more than ever: kubelets can change them at will. */
-  #sayLeftOut(networks: ReadonlySet<string>): void {
-    const { size } = networks;
-    if (size <= this.#mostLeftOut) return;
-    this.#mostLeftOut = size;
-    const message =
-      'what Nodes and pods say of themselves is outside of the networks of the cluster, and egress policies hold for it; if it belongs to the cluster, set egress.podCIDRs and nodeCIDRs (docs/egress.md)';
-    this.#options.log.warn(message, {
-      stage: 'compile',
-      count: size,
-      ignored: [...networks].slice(0, MOST_SAID),
-    });
-  }
 }
 
-const NOBODY: ReadonlyMap<string, string> = new Map();
 const MOST_SAID = 10;
-const NOTHING: ReadonlySet<string> = new Set();
 
 /** A state that is compiled, and not published yet. */
 interface Prepared {
   readonly objects: ClusterObjects;
-  readonly egress: PublishedEgress | null;
+  readonly extended: ExtendedCompile | null;
   readonly compiled: Compiled;
   /** Sends it to the agents; returns the number of messages. */
   readonly send: () => number;
-}
-
-interface PublishedEgress {
-  readonly compiled: CompiledEgress;
-  readonly nodes: ReadonlyMap<string, NodeEgress>;
-}
-
-function toEgressCompiler({
-  egress,
-  nodeCIDRs = [],
-}: CompilingOptions): ((objects: ClusterObjects) => Stepwise<PublishedEgress>) | null {
-  if (egress === undefined) return null;
-  // An address that is in no status yet might pass to another policy before it is.
-  const compile = egressCompiler({ ...egress.config, nodeCIDRs }, 'written');
-  const view = nodeEgressCompiler();
-  return function* (objects) {
-    const compiled = yield* compile.inSteps(objects);
-    return { compiled, nodes: yield* view.inSteps(compiled) };
-  };
 }

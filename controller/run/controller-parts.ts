@@ -1,6 +1,7 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { ControllerState } from '../../apis/controller-state.ts';
 import type { GateValue } from '../../apis/stream.ts';
+import { compileExtension } from '../extension/compile.ts';
 import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
 import type { Registration } from '../kubeapi/apiservice/registration.ts';
@@ -207,7 +208,14 @@ export class ControllerParts {
       hub: this.hub,
       statuses: this.statuses,
       rollouts: { versions: this.#versions, keeper: this.statuses.rollouts },
-      ...(hasEgress(this.#context) ? { egress: { config: egress, statuses: this.statuses } } : {}),
+      extension: hasEgress(this.#context)
+        ? compileExtension({
+            config: egress,
+            nodeCIDRs,
+            statuses: this.statuses,
+            log: this.#context.log,
+          })
+        : null,
       metrics: this.metrics,
       log: this.#context.log,
       clock: this.#process.clock,

@@ -56,6 +56,7 @@ export const PLACES: readonly Place[] = [
   beside(1, 'controller/replicas', 'the other controllers'),
   beside(1, 'controller/check', 'is the cluster fit?'),
   beside(1, 'controller/bundle', 'facts for maintainers'),
+  beside(2, 'controller/extension', 'the port of egress gateways'),
   beside(2, 'controller/difference', 'the exact difference'),
   beside(2, 'controller/impact', 'a change’s effect on flows'),
   beside(2, 'controller/lint', 'rules that decide nothing'),

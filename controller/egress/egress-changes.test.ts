@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { finish } from '../../lib/sharing/stepwise.ts';
 import { egressInput, fakeGateway, fakeNode, fakePod, fakePolicy } from '../../test/fake/egress-objects.ts';
-import { compileEgress } from '../egress/compile-egress.ts';
-import { nodeEgressCompiler } from '../egress/node-egress.ts';
+import { compileEgress } from './compile-egress.ts';
 import { egressChanges } from './egress-changes.ts';
+import { nodeEgressCompiler } from './node-egress.ts';
 
 const PODS = 200;
 const NETWORKS = 256;

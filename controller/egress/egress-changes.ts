@@ -16,13 +16,8 @@ import type { Update } from '../../apis/stream.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
-import { memberChange } from './members-diff.ts';
-
-/** A message about egress gateways, and the nodes that receive it. */
-export interface EgressUpdate {
-  readonly toUpdate: () => Update;
-  readonly nodes: ReadonlySet<string>;
-}
+import type { ExtensionUpdate } from '../extension/extension.ts';
+import { memberChange } from '../publish/members-diff.ts';
 
 /** Parts whose entries many nodes have in common: one message for all of them. */
 const COMMON: ReadonlySet<EgressPart> = new Set(['classes', 'outcomes', 'peers']);
@@ -34,7 +29,7 @@ const COMMON: ReadonlySet<EgressPart> = new Set(['classes', 'outcomes', 'peers']
 export function* egressChanges(
   before: NonNullable<Compiled['egress']>,
   now: NonNullable<Compiled['egress']>,
-): Stepwise<readonly EgressUpdate[]> {
+): Stepwise<readonly ExtensionUpdate[]> {
   const result = new EgressChanges();
   for (const [node, egress] of now) {
     yield;
@@ -47,7 +42,7 @@ export function* egressChanges(
 }
 
 class EgressChanges {
-  readonly #own: EgressUpdate[] = [];
+  readonly #own: ExtensionUpdate[] = [];
   /** By part and key, then by value: nodes that have the same share one object. */
   readonly #common = new Map<string, Map<unknown, { readonly toUpdate: () => Update; nodes: Set<string> }>>();
   readonly #sets = new Map<
@@ -119,9 +114,9 @@ class EgressChanges {
     same.nodes.add(node);
   }
 
-  updates(): readonly EgressUpdate[] {
+  updates(): readonly ExtensionUpdate[] {
     const sets = [...this.#sets].flatMap(([was, changes]) =>
-      [...changes].flatMap(([is, { set, nodes }]): EgressUpdate[] => {
+      [...changes].flatMap(([is, { set, nodes }]): ExtensionUpdate[] => {
         const change = memberChange(was, is);
         if (change.add.length + change.remove.length === 0) return [];
         return [{ toUpdate: () => ({ type: 'egressMembersPatch', set, ...given(change) }), nodes }];

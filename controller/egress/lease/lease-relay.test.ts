@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
-import { fakeClock } from '../../test/fake/fake-clock.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { LeaseRelay } from './lease-relay.ts';
 
 const request = (node: string): LeaseRequest => ({ node, boot: 'b', sent: 1, held: [], ready: [] });

@@ -1,6 +1,6 @@
-import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
-import type { Clock } from '../../lib/process/clock.ts';
-import type { LeaseBatch, LeaseBatchAnswer } from '../publish/peer-calls.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { Clock } from '../../../lib/process/clock.ts';
+import type { LeaseBatch, LeaseBatchAnswer } from '../../publish/peer-calls.ts';
 
 export interface LeaseRelayOptions {
   /** Resolves with the answers of the controller at `peer` (HOST:PORT); throws if it has none. */
