@@ -1,5 +1,4 @@
-import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
-import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -13,8 +12,7 @@ import { checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import { compareText } from '../../lib/sharing/order.ts';
-import { egressProblems } from '../egress/check/egress-problems.ts';
-import { beyondLimits } from '../egress/check/namespace-limits.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { type FileContent, LISTS, type Listed } from './content.ts';
 import { type UsedDefinitions, usedDefinitions } from './last-definitions.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
@@ -23,6 +21,9 @@ import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProb
 import { namedIn, settleReferences, type World } from './settle-references.ts';
 import type { LoadProblem, WaitingObject } from './source.ts';
 import { decide } from './undecided.ts';
+
+type EgressGateway = ClusterObjects['egressGateways'][number];
+type EgressPolicy = ClusterObjects['egressPolicies'][number];
 
 export interface AssembleInput {
   /** The current content of each file, in any order. */
@@ -43,9 +44,9 @@ export interface AssembleInput {
    * The configuration of egress gateways; absent: the default; null: other objects that they depend
    * on are not among the contents, and the caller looks for problems between them.
    */
-  readonly egress?: EgressConfig | null | undefined;
+  readonly egress?: Config['egress'] | null | undefined;
   /** Limits of the EgressPolicies of a namespace; absent: the default. */
-  readonly namespaceLimits?: EgressConfig['namespaceLimits'] | undefined;
+  readonly namespaceLimits?: Config['egress']['namespaceLimits'] | undefined;
 }
 
 export type MergeCache = Map<
@@ -71,7 +72,7 @@ export interface Assembled {
  * left out if there is none.
  */
 export function assemble(input: AssembleInput): Assembled {
-  const { lastValidVersions, interfaceGroups, egress = DEFAULT_EGRESS_CONFIG } = input;
+  const { lastValidVersions, interfaceGroups, egress = DEFAULT_CONFIG.egress } = input;
   const contents = [...input.contents].sort((a, b) => (a.file < b.file ? -1 : 1));
   const problems: LoadProblem[] = [];
   const settling: Assembling = { ...input, contents, problems };
@@ -122,7 +123,7 @@ export function assemble(input: AssembleInput): Assembled {
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);
-  const between = egress === null ? [] : egressProblems(objects, egress, invalidGateways);
+  const between = egress === null ? [] : OBJECT_EXTENSION.problems(objects, egress, invalidGateways);
   for (const { object, problem } of between) {
     const { placed } =
       (object.kind === 'EgressGateway' ? gateways : egressPolicies).get(identityOf(object)) ?? {};
@@ -146,17 +147,17 @@ export function assemble(input: AssembleInput): Assembled {
  * is for last valid versions.
  */
 function settleEgressPolicies(settling: Assembling): InForce {
-  const { namespaceLimits: limits = DEFAULT_EGRESS_CONFIG.namespaceLimits } = settling;
+  const { namespaceLimits: limits = DEFAULT_CONFIG.egress.namespaceLimits } = settling;
   const { inForce } = settle<EgressPolicy>(
     settling,
     ['EgressPolicy', 'ClusterEgressPolicy'],
     (content) => content.egressPolicies,
-    (policies) => beyondLimits([policies], limits),
+    (policies) => OBJECT_EXTENSION.beyondLimits([policies], limits),
   );
   const held = Object.groupBy(inForce.values(), ({ placed }) => (placed === null ? 'last' : 'now'));
   if (held.last === undefined) return inForce;
   const lists = [held.now ?? [], held.last].map((list) => list.map(({ object }) => object as EgressPolicy));
-  for (const { object } of beyondLimits(lists, limits)) inForce.delete(identityOf(object));
+  for (const { object } of OBJECT_EXTENSION.beyondLimits(lists, limits)) inForce.delete(identityOf(object));
   return inForce;
 }
 

@@ -1,9 +1,10 @@
 import { readSync } from 'node:fs';
 import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
+import type { AdmissionExtension } from '../extension/object-extension.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import type { AdmissionStep } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
-import { EgressAdmission } from './egress-admission.ts';
 import { WorldReceiver, type WorldUpdate } from './world-mirror.ts';
 
 /** Sent by admission-process.ts to the process of this file; a body's bytes follow by its stdin. */
@@ -17,10 +18,10 @@ export type ChildAnswer = { readonly admission: BodyAdmission | null } | { reado
 /** Answers each body by the world as the updates before it say. */
 function serve(send: (answer: ChildAnswer | 'ready') => void): void {
   const receiver = new WorldReceiver();
-  const egress = new EgressAdmission();
+  const extension = OBJECT_EXTENSION.admission();
   process.on('message', (message: ChildMessage) => {
     if ('update' in message) receiver.receive(message.update);
-    else send(answerTo(readBytes(message.length), message.step, receiver, egress));
+    else send(answerTo(readBytes(message.length), message.step, receiver, extension));
   });
   exitWithParent(process);
   // Signals are for the controller, which serves on for a while; they may reach all its processes.
@@ -46,11 +47,11 @@ function answerTo(
   body: Uint8Array,
   step: AdmissionStep,
   { world }: WorldReceiver,
-  egress: EgressAdmission,
+  extension: AdmissionExtension,
 ): ChildAnswer {
   try {
     if (world === null) throw new Error('no state was received');
-    return { admission: admitBody(body, step, world, egress) };
+    return { admission: admitBody(body, step, world, extension) };
   } catch (error) {
     return { error: errorMessage(error) };
   }

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Config } from '../../apis/config.ts';
-import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../apis/egress/config.ts';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import {
   type ClusterGroup,
   type ClusterNetworkPolicy,
@@ -20,11 +19,12 @@ import { type ValidateOptions, validateObject } from '../../apis/validate/object
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { untilThen } from '../../apis/validate/unknown.ts';
+import type { AdmissionExtension, ExtensionObjects } from '../extension/object-extension.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
 import { deletionOf } from './deletion.ts';
 import { type Consequences, consequences, type RelatedObject, type RelatedProblem } from './dependants.ts';
-import { EgressAdmission, type EgressAdmissionObjects, isEgressObject } from './egress-admission.ts';
 import { groupNodeWarnings } from './group-nodes.ts';
 import { hiddenPodWarnings } from './hidden-pods.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
@@ -37,7 +37,7 @@ import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
 export type AdmissionObjects = PodAccessObjects &
-  EgressAdmissionObjects &
+  ExtensionObjects &
   Pick<ClusterObjects, 'services' | 'guardrails'>;
 
 /** The state besides the request that the answer depends on. */
@@ -62,7 +62,7 @@ export interface AdmissionWorld {
    */
   readonly masquerader?: string | null;
   /** The configuration of egress gateways; absent: their feature gate is off. */
-  readonly egress?: EgressConfig;
+  readonly egress?: Config['egress'];
 }
 
 /**
@@ -80,25 +80,23 @@ export function admit(
   request: AdmissionRequest,
   step: AdmissionStep,
   world: AdmissionWorld,
-  egress: EgressAdmission = new EgressAdmission(),
+  extension: AdmissionExtension = OBJECT_EXTENSION.admission(),
 ): Admission {
   const { operation, object, oldObject } = request;
-  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(request, world, egress);
+  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(request, world, extension);
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
   if (EGRESS_KINDS.includes(String(raw.kind)) && world.egress === undefined)
-    return step === 'use' ? rightWhileOff(raw, request, egress) : { ...ALLOWED, warnings: [GATE_OFF] };
+    return step === 'use' ? rightWhileOff(raw, request, extension) : { ...ALLOWED, warnings: [GATE_OFF] };
   const tooLong = overLong(raw);
   if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, optionsOf(world));
   const errors = problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0 || valid === null) return refuse(linesOf(raw, errors), false);
-  if (step === 'use') return egress.right(valid, request, world);
-  if (isEgressObject(valid)) {
-    const admission = egress.change(valid, world);
-    if (admission.rejection !== null) return admission;
-    return { ...admission, warnings: [...problems.map(toWarning), ...admission.warnings] };
-  }
+  if (step === 'use') return extension.right(valid, request, world);
+  const extended = extension.change(valid, world);
+  if (extended !== null && extended.rejection !== null) return extended;
+  if (extended !== null) return { ...extended, warnings: [...problems.map(toWarning), ...extended.warnings] };
   if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, step, world);
   if (!isRelated(valid)) return ALLOWED;
   const moved = movedTier(valid, oldObject);
@@ -139,11 +137,11 @@ function optionsOf({
  * Nobody asks again when the gate is turned on, so the right is asked for at once. What is wrong in
  * itself has no effect then, either. Gateways are not watched: the policy must name its own.
  */
-function rightWhileOff(raw: FieldMap, request: AdmissionRequest, egress: EgressAdmission): Admission {
-  const options = { egress: true, egressConfig: DEFAULT_EGRESS_CONFIG } as const;
+function rightWhileOff(raw: FieldMap, request: AdmissionRequest, extension: AdmissionExtension): Admission {
+  const options = { egress: true, egressConfig: DEFAULT_CONFIG.egress } as const;
   const { object: valid, problems } = validateObject(raw, options);
   const isWrong = valid === null || problems.some(({ severity }) => severity === 'error');
-  return isWrong ? ALLOWED : egress.right(valid, request, { objects: null });
+  return isWrong ? ALLOWED : extension.right(valid, request, { objects: null });
 }
 
 function admitGuardrail(
@@ -264,11 +262,12 @@ function waitingAdmission(problems: readonly ObjectProblem[], missing: readonly 
 function admitDeletion(
   { oldObject, isDryRun }: AdmissionRequest,
   world: AdmissionWorld,
-  egress: EgressAdmission,
+  extension: AdmissionExtension,
 ): Admission {
   const raw = oldObject ?? {};
   if (!isOurs(raw)) return ALLOWED;
-  if (EGRESS_KINDS.includes(String(raw.kind))) return egress.deletion(claimedIdentity(raw).identity, world);
+  if (EGRESS_KINDS.includes(String(raw.kind)))
+    return extension.deletion(claimedIdentity(raw).identity, world);
   const { identity, kind, name } = claimedIdentity(raw);
   const change = { kind, identity, next: null } as const;
   if (kind === 'ClusterNetworkPolicy') return { ...ALLOWED, change: { ...change, kind } };

@@ -2,10 +2,10 @@ import { asFields } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
 import { printable } from '../../lib/sharing/printable.ts';
+import type { AdmissionExtension } from '../extension/object-extension.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Deletion } from '../status/definition-keeper.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
-import type { EgressAdmission } from './egress-admission.ts';
 import {
   type Admission,
   type AdmissionRequest,
@@ -51,11 +51,11 @@ export function admitBody(
   body: Uint8Array,
   step: AdmissionStep,
   world: AdmissionWorld,
-  egress?: EgressAdmission,
+  extension?: AdmissionExtension,
 ): BodyAdmission | null {
   const review = parseReview(parse(body));
   if (review === null) return null;
-  const admission = withNames(admit(review, step, world, egress), review);
+  const admission = withNames(admit(review, step, world, extension), review);
   const use = admission.use === undefined ? null : { ...admission.use, uid: review.uid };
   const { uid, user } = review;
   const pending = { uid, user: user?.username ?? '', warnings: admission.warnings };

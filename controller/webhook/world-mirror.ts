@@ -1,7 +1,7 @@
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import type { AddressedPod } from '../egress/check/object-ranges.ts';
+import type { AddressedPod } from '../extension/object-extension.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
-import { OutsidePods } from './outside-pods.ts';
 import { podAccessObjects } from './pod-access.ts';
 
 type ListName = Exclude<keyof AdmissionObjects, 'outsidePods'>;
@@ -55,7 +55,7 @@ export class WorldSender {
   /** The lists of the state that was sent last, as they were before `reduced`. */
   #source: AdmissionWorld['objects'] = null;
   #sent: Partial<AdmissionObjects> = {};
-  readonly #outsidePods = new OutsidePods();
+  readonly #outsidePods = OBJECT_EXTENSION.outsidePods();
   readonly #podNumbers = new Map<AddressedPod, number>();
 
   /** The updates to be sent one after the other; the last one has a state. */

@@ -6,11 +6,11 @@ import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
+import type { AddressedPod } from '../../extension/object-extension.ts';
 import { credible } from '../cluster-networks.ts';
 import { hasInterval } from '../segments.ts';
 import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
-  type AddressedPod,
   insideRanges,
   networkRanges,
   nodeRanges,

@@ -1,11 +1,9 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../../apis/egress/objects.ts';
-import type { Node, Pod, Service } from '../../../apis/objects.ts';
+import type { Node, Service } from '../../../apis/objects.ts';
+import type { AddressedPod } from '../../extension/object-extension.ts';
 import { ALWAYS_INSIDE, credible } from '../cluster-networks.ts';
 import { type OwnedRange, ownedRange } from './ranges.ts';
-
-/** The part of a pod that the checks read. */
-export type AddressedPod = Pick<Pod, 'kind' | 'namespace' | 'name' | 'addresses'>;
 
 export function nodeRanges({ name, addresses, podCIDRs = [] }: Node): OwnedRange[] {
   return [

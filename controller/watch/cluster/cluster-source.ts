@@ -1,5 +1,5 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from '../../../apis/egress/config.ts';
+import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
 import {
   type ClusterObject,
   type ClusterObjects,
@@ -15,8 +15,7 @@ import type { ValidateOptions } from '../../../apis/validate/object.ts';
 import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
 import { sameItems } from '../../../lib/sharing/same-items.ts';
-import { egressProblems } from '../../egress/check/egress-problems.ts';
-import { isSameForChecks } from '../../egress/check/same-checks.ts';
+import { OBJECT_EXTENSION } from '../../extension/objects.ts';
 import { compareProblems } from '../assemble.ts';
 import { LISTS } from '../content.ts';
 import { sameValue } from '../same-value.ts';
@@ -268,7 +267,7 @@ interface ClusterState {
 function clusterState({
   interfaceGroups,
   egress,
-  egressConfig = DEFAULT_EGRESS_CONFIG,
+  egressConfig = DEFAULT_CONFIG.egress,
 }: ValidateOptions): ClusterState {
   const lists = {
     nodes: sortedList<Node>(),
@@ -332,25 +331,28 @@ const NO_PROBLEMS: readonly LoadProblem[] = [];
  * few kinds changes, apart from statuses: a pod with an address of a pool must not cost a pass over
  * all pods each time.
  */
-function problemsBetween(config: EgressConfig): (objects: ClusterObjects) => readonly LoadProblem[] {
+function problemsBetween(config: Config['egress']): (objects: ClusterObjects) => readonly LoadProblem[] {
   let last: ClusterObjects = NO_OBJECTS;
   let problems = NO_PROBLEMS;
   return (objects) => {
     const before = last;
     last = objects;
     const others = ({ namespaces, insideNetworks }: ClusterObjects) => [namespaces, insideNetworks];
-    if (sameItems(others(objects), others(before)) && isSameForChecks(before, objects)) return problems;
-    const found = egressProblems(objects, config, new Set()).map(({ object, problem }): LoadProblem => {
-      const { path, ...said } = problem;
-      return {
-        ...said,
-        file: '',
-        line: 0,
-        kind: object.kind,
-        name: displayName(object),
-        path: formatPath(path),
-      };
-    });
+    if (sameItems(others(objects), others(before)) && OBJECT_EXTENSION.isSameForProblems(before, objects))
+      return problems;
+    const found = OBJECT_EXTENSION.problems(objects, config, new Set()).map(
+      ({ object, problem }): LoadProblem => {
+        const { path, ...said } = problem;
+        return {
+          ...said,
+          file: '',
+          line: 0,
+          kind: object.kind,
+          name: displayName(object),
+          path: formatPath(path),
+        };
+      },
+    );
     if (!sameValue(found, problems)) problems = found;
     return problems;
   };

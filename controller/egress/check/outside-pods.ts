@@ -1,10 +1,10 @@
-import type { ClusterObjects, Pod } from '../../apis/objects.ts';
-import { type Family, parseAddress } from '../../lib/net/address.ts';
-import type { Interval } from '../../lib/net/interval.ts';
-import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
-import type { AddressedPod } from '../egress/check/object-ranges.ts';
-import { cidrIntervals, hasInterval } from '../egress/segments.ts';
+import type { ClusterObjects, Pod } from '../../../apis/objects.ts';
+import { type Family, parseAddress } from '../../../lib/net/address.ts';
+import type { Interval } from '../../../lib/net/interval.ts';
+import { type ListChange, listChange } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
+import type { AddressedPod, PodFilter } from '../../extension/object-extension.ts';
+import { cidrIntervals, hasInterval } from '../segments.ts';
 
 type Parts = Pick<ClusterObjects, 'nodes' | 'pods' | 'insideNetworks'>;
 
@@ -12,7 +12,7 @@ type Parts = Pick<ClusterObjects, 'nodes' | 'pods' | 'insideNetworks'>;
  * The pods with an address that no network of pods has: of 100,000 pods none, unless the network
  * has no such networks. Follows the states of the objects, at the cost of what changed.
  */
-export class OutsidePods {
+export class OutsidePods implements PodFilter {
   #networks: readonly string[] = [];
   #within: Readonly<Record<Family, readonly Interval[]>> = { 4: [], 6: [] };
   #parts: readonly (readonly object[])[] = [];

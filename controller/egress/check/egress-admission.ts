@@ -1,51 +1,36 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EgressConfig } from '../../apis/egress/config.ts';
-import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
-import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { GATEWAY_PATHS, POLICY_PATHS } from '../../apis/validate/egress/paths.ts';
-import { displayName, identityOf } from '../../apis/validate/identity.ts';
-import { formatPath } from '../../apis/validate/problem.ts';
-import { lostAddresses, lostPolicies } from '../egress/check/in-use.ts';
-import { type CheckObjects, IncrementalChecks } from '../egress/check/incremental.ts';
-import { limitProblem } from '../egress/check/namespace-limits.ts';
-import type { AddressedPod } from '../egress/check/object-ranges.ts';
-import { gatewayChooser } from '../egress/gateways.ts';
-import { ALLOWED, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
-import type { Admission, AdmissionRequest } from './review.ts';
+import type { EgressConfig } from '../../../apis/egress/config.ts';
+import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { ClusterObject } from '../../../apis/objects.ts';
+import { GATEWAY_PATHS, POLICY_PATHS } from '../../../apis/validate/egress/paths.ts';
+import { displayName, identityOf } from '../../../apis/validate/identity.ts';
+import { formatPath } from '../../../apis/validate/problem.ts';
+import type { AdmissionExtension, ExtensionWorld } from '../../extension/object-extension.ts';
+import { ALLOWED, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from '../../webhook/refusal.ts';
+import type { Admission, AdmissionRequest } from '../../webhook/review.ts';
+import { gatewayChooser } from '../gateways.ts';
+import { lostAddresses, lostPolicies } from './in-use.ts';
+import { type CheckObjects, IncrementalChecks } from './incremental.ts';
+import { limitProblem } from './namespace-limits.ts';
 
-/** Objects that the checks of egress gateways and policies read besides. */
-export type EgressAdmissionObjects = Pick<
-  ClusterObjects,
-  'egressGateways' | 'egressPolicies' | 'insideNetworks' | 'namespaces'
-> & {
-  /**
-   * In the process that checks bodies: those outside of the networks of pods; absent: all are in
-   * `pods`.
-   */
-  readonly outsidePods?: readonly AddressedPod[];
-};
-
-type Objects = EgressAdmissionObjects & Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;
-
-/** The part of the world that the answers depend on; `egress` absent: the feature gate is off. */
-export interface EgressWorld {
-  readonly objects: Objects | null;
-  readonly egress?: EgressConfig;
-}
+type Objects = NonNullable<ExtensionWorld['objects']>;
 
 type EgressObject = EgressGateway | EgressPolicy;
 
-export function isEgressObject(object: ClusterObject): object is EgressObject {
+function isEgressObject(object: ClusterObject): object is EgressObject {
   return ['EgressGateway', 'EgressPolicy', 'ClusterEgressPolicy'].includes(object.kind);
 }
 
 /** Checks egress gateways and policies beside the others of the cluster. Keeps indexes of those. */
-export class EgressAdmission {
+export class EgressAdmission implements AdmissionExtension {
   #config: EgressConfig | null = null;
   #checks: IncrementalChecks | null = null;
 
-  /** Admits a valid object that is created or changed. */
-  change(valid: EgressObject, { objects, egress }: EgressWorld): Admission {
+  change(valid: ClusterObject, world: ExtensionWorld): Admission | null {
+    return isEgressObject(valid) ? this.#change(valid, world) : null;
+  }
+
+  #change(valid: EgressObject, { objects, egress }: ExtensionWorld): Admission {
     if (objects === null || egress === undefined) return { ...ALLOWED, warnings: [NOT_YET] };
     const checks = this.#checksFor(egress);
     const before = sameObject(valid, objects);
@@ -77,7 +62,7 @@ export class EgressAdmission {
   }
 
   /** A gateway whose addresses policies have can't be deleted; policies always can. */
-  deletion(identity: string, { objects, egress }: EgressWorld): Admission {
+  deletion(identity: string, { objects, egress }: ExtensionWorld): Admission {
     if (objects === null || egress === undefined) return ALLOWED;
     const before = objects.egressGateways.find((gateway) => identityOf(gateway) === identity);
     if (before === undefined) return ALLOWED;
@@ -89,7 +74,7 @@ export class EgressAdmission {
   }
 
   /** Asks for the right that a policy with an address of its own needs. */
-  right(valid: ClusterObject, { user }: AdmissionRequest, { objects }: EgressWorld): Admission {
+  right(valid: ClusterObject, { user }: AdmissionRequest, { objects }: ExtensionWorld): Admission {
     if (!isEgressObject(valid) || valid.kind === 'EgressGateway') return ALLOWED;
     const { action, address } = valid.spec;
     const { allocation } = address;

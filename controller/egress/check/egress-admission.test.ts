@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
-import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
-import { NO_OBJECTS } from '../../apis/objects.ts';
-import { validateObject } from '../../apis/validate/object.ts';
-import { present } from '../../lib/sharing/present.ts';
-import { fakeNode } from '../../test/fake/egress-objects.ts';
-import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
-import { type Admission, parseReview } from './review.ts';
+import { DEFAULT_CONFIG } from '../../../apis/config.ts';
+import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
+import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
+import { NO_OBJECTS } from '../../../apis/objects.ts';
+import { validateObject } from '../../../apis/validate/object.ts';
+import { present } from '../../../lib/sharing/present.ts';
+import { fakeNode } from '../../../test/fake/egress-objects.ts';
+import { type AdmissionStep, type AdmissionWorld, admit } from '../../webhook/admission.ts';
+import { type Admission, parseReview } from '../../webhook/review.ts';
 
 type Raw = Record<string, unknown>;
 
