@@ -1,17 +1,12 @@
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
-import { netstateText } from '../agent/egress/apply/netstate-text.ts';
-import { toNetstate } from '../agent/egress/render/netstate.ts';
-import { USUAL_MTU } from '../agent/egress/render/tunnel.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../apis/egress/link-group.ts';
-import type { Netstate } from '../apis/egress/netstate.ts';
 import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { egressJson, egressTables } from './compile-egress.ts';
 import { statsText } from './compile-stats.ts';
+import { egressJson, egressTables, networkText } from './egress/compile-egress.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
@@ -35,17 +30,6 @@ export async function compileCommand(options: CompileOptions): Promise<ExitStatu
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
 }
 
-/** As on a node whose interface has the usual MTU. */
-function networkOf({ egress }: NodeState, { interfaceGroups, egress: { encryption } }: Config): Netstate {
-  const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
-  return toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU, encrypts: encryption === 'WireGuard' });
-}
-
-function networkText(state: NodeState, config: Config): string {
-  const text = netstateText(networkOf(state, config));
-  return text === '' ? `# Node ${state.node} needs no network configuration for egress gateways.\n` : text;
-}
-
 function toJson(state: NodeState, config: Config): object {
   const used = new Set(namedBy(state.rules).addressSets);
   const sets = [...state.addressSets.values()].filter(({ id }) => used.has(id));
@@ -61,9 +45,7 @@ function toJson(state: NodeState, config: Config): object {
     serviceSets: Object.fromEntries(
       [...state.serviceSets.values()].map(({ id, description, members }) => [id, { description, members }]),
     ),
-    ...(state.egress === undefined
-      ? {}
-      : { egress: egressJson(state.egress), netstate: networkOf(state, config) }),
+    ...egressJson(state, config),
   };
 }
 

@@ -3,17 +3,15 @@ import { hostFlow } from '../agent/inspect/explanation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import type { EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
 import { flowText, outcomeText, reasonText } from '../apis/explanation-text.ts';
 import type { Explanation, Flow } from '../apis/flow.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { isEgressFlow, parseEgressFlow } from '../apis/parse-flow.ts';
-import type { EgressExplainer } from '../controller/egress/decide.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/input-file.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
-import { egressExplainer, egressText, egressVerdictText } from './explain-egress.ts';
+import { type Answered, type EgressAnswerer, egressAnswerer } from './egress/explain-egress.ts';
 import { type ExplanationHere, explainerHere, translationText } from './explain-here.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
 import { fromNode } from './node-data.ts';
@@ -28,15 +26,6 @@ type ExplainOptions = Omit<NodeOptions, 'manifests'> & {
   readonly flows?: string;
   readonly output: 'text' | 'json';
 };
-
-/** The answer to one flow, in both forms. */
-interface Answered {
-  readonly value: object;
-  /** With what was considered. */
-  readonly text: () => string;
-  /** The verdict as one line. */
-  readonly line: () => string;
-}
 
 export async function explainCommand(options: ExplainOptions): Promise<ExitStatus> {
   if (options.flow === undefined && options.flows === undefined) {
@@ -111,14 +100,12 @@ function answerer(
   const { config } = loaded;
   let host: Promise<NodeState> | null = null;
   let explainer: Explainer | null = null;
-  let egress: Promise<EgressExplainer> | null = null;
+  let egress: Promise<EgressAnswerer> | null = null;
   return async (text, where, considered) => {
     const flow = readFlow(text, where, config);
     if (flow.traffic === 'Egress') {
-      egress ??= egressExplainer(loaded);
-      const answer = atPlace(where, await egress, flow, considered);
-      const line = () => egressVerdictText(answer);
-      return { value: answer, line, text: () => egressText(flow, answer) };
+      egress ??= egressAnswerer(loaded);
+      return (await egress)(flow, where, considered);
     }
     host ??= resolvedState(loaded, { node, names });
     const state = await withDeclaredPods(await host, loaded.objects);
@@ -154,24 +141,11 @@ function healthCheckText({ traffic, dstPort }: Flow, { healthCheckOf }: Explanat
   return `; ${printable(is)}${ask}`;
 }
 
-function atPlace(
-  where: string,
-  explainer: EgressExplainer,
-  flow: EgressFlow,
-  considered: boolean,
-): EgressExplanation {
-  try {
-    return explainer(flow, { considered });
-  } catch (error) {
-    throw new CommandError(EXIT.invalid, `${where}: ${(error as Error).message}`, { cause: error });
-  }
-}
-
 async function readFlows(path: string): Promise<string> {
   return path === '-' ? await text(process.stdin) : await readInput('--flows', path);
 }
 
-function readFlow(text: string, where: string, config: Config): Flow | EgressFlow {
+function readFlow(text: string, where: string, config: Config): Flow | ReturnType<typeof parseEgressFlow> {
   try {
     const raw: unknown = JSON.parse(text);
     return isEgressFlow(raw) ? parseEgressFlow(raw) : hostFlow(raw, config);

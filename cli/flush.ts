@@ -7,11 +7,11 @@ import { agentLock } from '../agent/run/agent-lock.ts';
 import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/flush-server.ts';
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { resetText } from './egress/reset-text.ts';
 import { loadConfig } from './load.ts';
 import { lineFor } from './node-line.ts';
 import { print } from './output.ts';
 import { recordText } from './record-text.ts';
-import { resetText } from './reset-text.ts';
 import { userName } from './user-name.ts';
 
 interface FlushOptions {

@@ -178,9 +178,8 @@ async function nodeState(given: LoadedObjects, name: string | undefined): Promis
   const state = await viewOf(compile(objects), node);
   const isUsed = objects.egressGateways.length > 0 || objects.egressPolicies.length > 0;
   if (!isUsed && config.featureGates.EgressGateway !== true) return state;
-  const { nodeEgressViewer } = await import('../controller/egress/node-egress.ts');
-  const egress = nodeEgressViewer(config.egress, node)(objects);
-  return egress === null ? state : { ...state, egress };
+  const { declaredEgress } = await import('./egress/compile-egress.ts');
+  return declaredEgress(state, objects, config);
 }
 
 /** The state with the addresses of the Node's pods, which `explain` tells from those of others. */

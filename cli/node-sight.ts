@@ -4,8 +4,8 @@ import type { ClusterObjects } from '../apis/objects.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
 import type { Log } from '../lib/process/log.ts';
+import { egressView } from './egress/standalone-egress.ts';
 import type { MachineNode } from './machine-node.ts';
-import { egressView } from './standalone-egress.ts';
 
 interface SightOptions {
   readonly node: string;

@@ -5,7 +5,7 @@ import { VERSION } from '../lib/process/version.ts';
 import { addClusterCommands } from './cluster-commands.ts';
 import { type Done, example } from './command-options.ts';
 import { type Edition, NODEWALL, named } from './edition.ts';
-import { addEgressCommands } from './egress-commands.ts';
+import { addEgressCommands } from './egress/egress-commands.ts';
 import { refuseMachineCommands } from './machine-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
 import { addNodeCommands } from './node-commands.ts';

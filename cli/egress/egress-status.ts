@@ -1,15 +1,15 @@
-import type { Config } from '../apis/config.ts';
-import type { EgressGateway, EgressPolicy } from '../apis/egress/objects.ts';
-import type { ClusterObjects } from '../apis/objects.ts';
-import type { Allocation, EgressPath } from '../controller/egress/allocation.ts';
-import { policyKey } from '../controller/egress/class.ts';
-import type { CompiledEgress } from '../controller/egress/compile-egress.ts';
-import { policyText } from '../controller/egress/order.ts';
-import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { present } from '../lib/sharing/present.ts';
+import type { Config } from '../../apis/config.ts';
+import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
+import type { Allocation, EgressPath } from '../../controller/egress/allocation.ts';
+import { policyKey } from '../../controller/egress/class.ts';
+import type { CompiledEgress } from '../../controller/egress/compile-egress.ts';
+import { policyText } from '../../controller/egress/order.ts';
+import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { present } from '../../lib/sharing/present.ts';
+import { loadConfig, loadObjects } from '../load.ts';
+import { json, print, table } from '../output.ts';
 import { type NodeStatusOptions, printNodeStatus } from './egress-node-status.ts';
-import { loadConfig, loadObjects } from './load.ts';
-import { json, print, table } from './output.ts';
 
 export interface EgressStatusOptions extends NodeStatusOptions {
   readonly manifests?: readonly string[];
@@ -27,7 +27,7 @@ export async function egressStatus(options: EgressStatusOptions): Promise<ExitSt
     return printNodeStatus(options);
   }
   const { objects, config } = await objectsOf({ manifests, kubeconfig, config: file });
-  const { compileEgress } = await import('../controller/egress/compile-egress.ts');
+  const { compileEgress } = await import('../../controller/egress/compile-egress.ts');
   const status = toStatus(compileEgress(objects, config.egress));
   await print(output === 'json' ? json(status) : statusText(status));
   return EXIT.done;
@@ -45,7 +45,7 @@ export async function objectsOf({
 }): Promise<{ objects: ClusterObjects; config: Config }> {
   if (manifests !== undefined) return loadObjects({ manifests, ...present({ config: file }) });
   const config = await loadConfig(file);
-  const { clusterObjects } = await import('./cluster-objects.ts');
+  const { clusterObjects } = await import('../cluster-objects.ts');
   return { config, objects: await clusterObjects(kubeconfig, config) };
 }
 

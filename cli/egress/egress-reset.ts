@@ -1,10 +1,10 @@
-import type { ResetConnection } from '../agent/connections/end-connections.ts';
-import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { askAgent, BROKEN } from './flush.ts';
-import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
+import type { ResetConnection } from '../../agent/connections/end-connections.ts';
+import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { askAgent, BROKEN } from '../flush.ts';
+import { loadConfig } from '../load.ts';
+import { json, print } from '../output.ts';
+import { userName } from '../user-name.ts';
 import { resetText } from './reset-text.ts';
-import { userName } from './user-name.ts';
 
 export interface EgressResetOptions {
   readonly policy: string;

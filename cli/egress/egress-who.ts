@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { EGRESS_RECORDS, type GapRecord } from '../agent/egress/record/egress-record.ts';
-import { type Binding, type Found, findBindings } from '../agent/egress/record/find-bindings.ts';
-import { recordLines } from '../agent/record/record-files.ts';
-import { toTime } from '../agent/record/record-filter.ts';
-import { type Address, formatAddress, parseAddress } from '../lib/net/address.ts';
-import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { present } from '../lib/sharing/present.ts';
+import { EGRESS_RECORDS, type GapRecord } from '../../agent/egress/record/egress-record.ts';
+import { type Binding, type Found, findBindings } from '../../agent/egress/record/find-bindings.ts';
+import { recordLines } from '../../agent/record/record-files.ts';
+import { toTime } from '../../agent/record/record-filter.ts';
+import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { present } from '../../lib/sharing/present.ts';
+import { loadConfig } from '../load.ts';
+import { json, print, table } from '../output.ts';
 import { objectsOf } from './egress-status.ts';
-import { loadConfig } from './load.ts';
-import { json, print, table } from './output.ts';
 
 export interface EgressWhoOptions {
   readonly at?: string;
@@ -120,8 +120,8 @@ async function namer({
 }: EgressWhoOptions): Promise<(one: Binding) => Now> {
   if (manifests === undefined && kubeconfig === undefined) return () => ({});
   const { objects, config } = await objectsOf({ manifests, kubeconfig, config: file });
-  const { compileEgress } = await import('../controller/egress/compile-egress.ts');
-  const { egressExplainer } = await import('../controller/egress/decide.ts');
+  const { compileEgress } = await import('../../controller/egress/compile-egress.ts');
+  const { egressExplainer } = await import('../../controller/egress/decide.ts');
   const explain = egressExplainer(objects, compileEgress(objects, config.egress));
   const pods = new Map(
     objects.pods

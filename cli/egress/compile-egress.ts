@@ -1,12 +1,50 @@
-import type { DestinationRange, EgressOutcome, EgressTake, NodeEgress } from '../apis/egress/node-egress.ts';
-import { policyText } from '../controller/egress/order.ts';
-import { type Family, familyOf, formatAddress, formatCidr } from '../lib/net/address.ts';
-import { type Interval, toCidrs } from '../lib/net/interval.ts';
-import { formatMembers } from '../lib/net/member-set.ts';
-import { table } from './output.ts';
+import { netstateText } from '../../agent/egress/apply/netstate-text.ts';
+import { toNetstate } from '../../agent/egress/render/netstate.ts';
+import { USUAL_MTU } from '../../agent/egress/render/tunnel.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
+import type { Netstate } from '../../apis/egress/netstate.ts';
+import type {
+  DestinationRange,
+  EgressOutcome,
+  EgressTake,
+  NodeEgress,
+} from '../../apis/egress/node-egress.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
+import { nodeEgressViewer } from '../../controller/egress/node-egress.ts';
+import { policyText } from '../../controller/egress/order.ts';
+import { type Family, familyOf, formatAddress, formatCidr } from '../../lib/net/address.ts';
+import { type Interval, toCidrs } from '../../lib/net/interval.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import { table } from '../output.ts';
 
-/** A node's egress as JSON: maps by key in order, ranges as text. */
-export function egressJson(egress: NodeEgress): object {
+/** The state with what its node does for the egress gateways of manifests. */
+export function declaredEgress(state: NodeState, objects: ClusterObjects, { egress }: Config): NodeState {
+  const own = nodeEgressViewer(egress, state.node)(objects);
+  return own === null ? state : { ...state, egress: own };
+}
+
+/** Fields of a node's JSON; none where it does nothing for egress gateways. */
+export function egressJson(state: NodeState, config: Config): object {
+  if (state.egress === undefined) return {};
+  return { egress: toJson(state.egress), netstate: networkOf(state, config) };
+}
+
+/** The network configuration of a node as commands. */
+export function networkText(state: NodeState, config: Config): string {
+  const text = netstateText(networkOf(state, config));
+  return text === '' ? `# Node ${state.node} needs no network configuration for egress gateways.\n` : text;
+}
+
+/** As on a node whose interface has the usual MTU. */
+function networkOf({ egress }: NodeState, { interfaceGroups, egress: { encryption } }: Config): Netstate {
+  const group = interfaceGroups.egress ?? DEFAULT_EGRESS_GROUP;
+  return toNetstate(egress ?? null, { group, underlayMtu: USUAL_MTU, encrypts: encryption === 'WireGuard' });
+}
+
+/** Maps by key in order, ranges as text. */
+function toJson(egress: NodeEgress): object {
   const { inside, nodes, floating, sources, subnets, classes, outcomes, arrivals, ...rest } = egress;
   const ranges = (list: readonly DestinationRange[], family: Family) =>
     list.map(({ range, outcome }) => ({ to: rangeText(family, range), outcome }));

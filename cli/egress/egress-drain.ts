@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../apis/egress/objects.ts';
-import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
-import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { errorCode } from '../lib/sharing/error.ts';
-import { clusterConfig } from './kube-config.ts';
-import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
+import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../../apis/egress/objects.ts';
+import type { KubeApi } from '../../controller/kubeapi/kube-api.ts';
+import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { errorCode } from '../../lib/sharing/error.ts';
+import { clusterConfig } from '../kube-config.ts';
+import { loadConfig } from '../load.ts';
+import { json, print } from '../output.ts';
 
 export interface EgressDrainOptions {
   readonly undo: boolean;
@@ -26,7 +26,7 @@ const GATEWAYS = '/apis/nodewall.io/v1alpha1/egressgateways';
  */
 export async function egressDrain(node: string, options: EgressDrainOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
-  const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
+  const { kubeApi } = await import('../../controller/kubeapi/kube-api.ts');
   const client = kubeApi(await clusterConfig(options.kubeconfig));
   try {
     const started = performance.now();

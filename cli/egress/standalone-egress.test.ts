@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { emptyNodeState } from '../apis/compiled.ts';
-import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
-import { type ClusterObjects, NO_OBJECTS } from '../apis/objects.ts';
-import { egressInput, fakeGateway, fakeNode, fakePod, fakePolicy } from '../test/fake/egress-objects.ts';
+import { emptyNodeState } from '../../apis/compiled.ts';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
+import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
+import { egressInput, fakeGateway, fakeNode, fakePod, fakePolicy } from '../../test/fake/egress-objects.ts';
 import { egressView } from './standalone-egress.ts';
 
 const ON: Config = { ...DEFAULT_CONFIG, featureGates: { EgressGateway: true } };

@@ -1,4 +1,4 @@
-import type { ResetConnection } from '../agent/connections/end-connections.ts';
+import type { ResetConnection } from '../../agent/connections/end-connections.ts';
 import { endText } from './egress-who.ts';
 
 /** One connection of a pod, as `egress reset` and `flush` list it. */

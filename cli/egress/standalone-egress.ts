@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { NodeState } from '../apis/compiled.ts';
-import type { Config } from '../apis/config.ts';
-import { leaseName } from '../apis/egress/lease.ts';
-import { MOST_SLOTS, type NodeEgress } from '../apis/egress/node-egress.ts';
-import type { EgressGateway } from '../apis/egress/objects.ts';
-import type { ClusterObjects } from '../apis/objects.ts';
-import { nodeEgressViewer } from '../controller/egress/node-egress.ts';
-import { policyText } from '../controller/egress/order.ts';
-import type { Log } from '../lib/process/log.ts';
-import { memo } from '../lib/sharing/memo.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { leaseName } from '../../apis/egress/lease.ts';
+import { MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
+import type { EgressGateway } from '../../apis/egress/objects.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
+import { nodeEgressViewer } from '../../controller/egress/node-egress.ts';
+import { policyText } from '../../controller/egress/order.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 
 const FLOATING =
   'EgressGateways of source Floating need leases, which a stand-alone agent does not have: ' +

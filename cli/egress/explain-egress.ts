@@ -1,26 +1,55 @@
-import type { Config } from '../apis/config.ts';
-import type { EgressConsidered, EgressExplanation, EgressFlow } from '../apis/egress/flow.ts';
-import type { ClusterObjects } from '../apis/objects.ts';
-import type { EgressExplainer } from '../controller/egress/decide.ts';
-import { styled } from '../lib/process/styled.ts';
-import { warnEgressIsOff } from './load.ts';
-import { table } from './output.ts';
+import type { Config } from '../../apis/config.ts';
+import type { EgressConsidered, EgressExplanation, EgressFlow } from '../../apis/egress/flow.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
+import type { EgressExplainer } from '../../controller/egress/decide.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { styled } from '../../lib/process/styled.ts';
+import { warnEgressIsOff } from '../load.ts';
+import { table } from '../output.ts';
+
+/** The answer to one flow, in both forms. */
+export interface Answered {
+  readonly value: object;
+  /** With what was considered. */
+  readonly text: () => string;
+  /** The verdict as one line. */
+  readonly line: () => string;
+}
+
+export type EgressAnswerer = (flow: EgressFlow, where: string, considered: boolean) => Answered;
 
 /** Says on standard error if agents steer nothing, because the feature gate is off. */
-export async function egressExplainer({
+export async function egressAnswerer({
   objects,
   config,
 }: {
   readonly objects: ClusterObjects;
   readonly config: Config;
-}): Promise<EgressExplainer> {
-  const { compileEgress } = await import('../controller/egress/compile-egress.ts');
-  const decide = await import('../controller/egress/decide.ts');
+}): Promise<EgressAnswerer> {
+  const { compileEgress } = await import('../../controller/egress/compile-egress.ts');
+  const decide = await import('../../controller/egress/decide.ts');
   warnEgressIsOff(config);
-  return decide.egressExplainer(objects, compileEgress(objects, config.egress));
+  const explainer = decide.egressExplainer(objects, compileEgress(objects, config.egress));
+  return (flow, where, considered) => {
+    const answer = atPlace(where, explainer, flow, considered);
+    return { value: answer, line: () => egressVerdictText(answer), text: () => egressText(flow, answer) };
+  };
 }
 
-export function egressText(flow: EgressFlow, answer: EgressExplanation): string {
+function atPlace(
+  where: string,
+  explainer: EgressExplainer,
+  flow: EgressFlow,
+  considered: boolean,
+): EgressExplanation {
+  try {
+    return explainer(flow, { considered });
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `${where}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function egressText(flow: EgressFlow, answer: EgressExplanation): string {
   const rows = (answer.considered ?? []).map(({ policy, stage, priority, action, mismatch, outcome }, i) => [
     String(i + 1),
     stage,
@@ -50,7 +79,7 @@ function flowText({ pod, src, dst, protocol, srcPort, dstPort }: EgressFlow): st
 const COLOURS = { Gateway: 'green', Direct: 'green', Drop: 'red' } as const;
 
 /** The verdict as one line. */
-export function egressVerdictText(answer: EgressExplanation): string {
+function egressVerdictText(answer: EgressExplanation): string {
   const audited = (answer.audited ?? []).map(({ policy, action }) => `${policy} (${action})`);
   const tail = audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`;
   return `${styled(COLOURS[answer.verdict], answer.verdict)}: ${reasonText(answer)}${tail}`;

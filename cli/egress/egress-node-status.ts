@@ -1,12 +1,12 @@
-import { readPressure } from '../agent/egress/record/conntrack-pressure.ts';
-import { egressCount } from '../agent/egress/render/counted.ts';
-import { readState, readTotals } from '../agent/inspect/saved-state.ts';
-import type { RuleTotals } from '../agent/record/accounting.ts';
-import type { NodeEgress } from '../apis/egress/node-egress.ts';
-import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { readPressure } from '../../agent/egress/record/conntrack-pressure.ts';
+import { egressCount } from '../../agent/egress/render/counted.ts';
+import { readState, readTotals } from '../../agent/inspect/saved-state.ts';
+import type { RuleTotals } from '../../agent/record/accounting.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
+import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { json, print, table } from '../output.ts';
+import { lastText } from '../rules.ts';
 import { takeText } from './compile-egress.ts';
-import { json, print, table } from './output.ts';
-import { lastText } from './rules.ts';
 
 export interface NodeStatusOptions {
   readonly stateDir: string;

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { config, type Done, example, manifests, output, stateDir } from './command-options.ts';
+import { config, type Done, example, manifests, output, stateDir } from '../command-options.ts';
 
 /** `nodewall egress`: commands about egress gateways. */
 export function addEgressCommands(program: Command, done: Done): void {
