@@ -1,6 +1,6 @@
 import { isFolded, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import { isNodeFlow, isTime } from '../../apis/node-flows-check.ts';
-import type { ClusterObjects, Node } from '../../apis/objects.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
 import type { NodeWindow } from './gaps.ts';
 import { NodeClass, type Seen, type SeenUse } from './node-class.ts';
 import { CLIENT_PORTS, scanners, sortOwners } from './odd-source.ts';
@@ -25,7 +25,6 @@ export type Guarantee = (kind: NodeFlow) => string | null;
 export class AdviceCollector {
   readonly windows: NodeWindow[] = [];
   readonly owners: PeerOwners;
-  readonly #nodes: ReadonlyMap<string, Node>;
   readonly #classes = new Map<string, NodeClass>();
 
   /** @param podsGroup the number of the link group of pods' interfaces */
@@ -34,7 +33,6 @@ export class AdviceCollector {
     podsGroup: number,
   ) {
     this.owners = new PeerOwners(objects, podsGroup);
-    this.#nodes = new Map(objects.nodes.map((node) => [node.name, node]));
   }
 
   /** In the order in which they were seen first. */
@@ -92,7 +90,7 @@ export class AdviceCollector {
       if (isServed(service) && isSolid(use)) local.served.add(serviceText(service));
     }
     const served = [...local.served].sort();
-    const of = this.#nodes.get(local.nodes[0] ?? '');
+    const of = this.owners.nodes.get(local.nodes[0] ?? '');
     const labels = of === undefined ? '' : roleLabels(of);
     const key = `${served.join()} ${labels}`;
     const known = this.#classes.get(key) ?? this.#alike(local.served, labels);

@@ -11,7 +11,7 @@ const addresses = (...texts: readonly string[]): Address[] =>
   texts.flatMap((text) => parseAddress(text) ?? []);
 
 function fold(most: number, given: readonly string[], avoid: readonly string[] = []) {
-  return foldCidrs(cidrs(...given), { most, avoid: addresses(...avoid) });
+  return foldCidrs(cidrs(...given), most, addresses(...avoid));
 }
 
 describe('few CIDRs', () => {

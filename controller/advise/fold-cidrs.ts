@@ -11,13 +11,6 @@ import {
 } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 
-export interface FoldOptions {
-  /** How many CIDRs are wanted, at most. */
-  readonly most: number;
-  /** Addresses that a wider CIDR must not cover. */
-  readonly avoid: readonly Address[];
-}
-
 export interface Folded {
   readonly blocks: readonly IPBlock[];
   /** Whether they cover more than what was given. */
@@ -36,8 +29,10 @@ const MOST_EXCEPTIONS = 16;
 /**
  * The CIDRs as few: neighbours with the longest common prefix are joined first. There are more than
  * `most` where joining would make one wider than /8 (IPv6: /20). O(n log n).
+ *
+ * @param avoid addresses that a wider CIDR must not cover
  */
-export function foldCidrs(given: readonly Cidr[], { most, avoid }: FoldOptions): Folded {
+export function foldCidrs(given: readonly Cidr[], most: number, avoid: readonly Address[]): Folded {
   const exact = FAMILIES.flatMap((family) => {
     const own = given.filter((one) => one.family === family).map(toInterval);
     return union(own).flatMap((interval) => toCidrs(family, interval));

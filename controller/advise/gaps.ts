@@ -49,43 +49,32 @@ export function gapsOf(windows: readonly NodeWindow[], { silent, notAsked }: Unh
   const longest = Math.max(0, ...byName.map(lengthOf));
   const young = byName.filter((one) => lengthOf(one) < longest - Math.max(HOUR, longest / 20));
   const shortest = Math.min(...young.map(lengthOf));
-  const about = (gap: Gap['gap'], message: string, nodes: readonly string[] = []): Gap => ({
-    gap,
-    message,
-    nodes,
-  });
   const namesOf = (some: readonly NodeWindow[]): string[] => some.map(({ node }) => node);
-  return [
-    ...(windows.length === 0 ? [] : [about('window', `the window is ${spanText(longest)}`)]),
-    ...(young.length === 0
-      ? []
-      : [
-          about(
-            'window',
-            `the window is shorter on some nodes, at least ${spanText(shortest)}`,
-            namesOf(young),
-          ),
-        ]),
-    ...silent.map(({ node, message }) => about('silent', message, [node])),
-    ...(notAsked.length === 0 ? [] : [about('not-asked', 'not asked', notAsked.toSorted())]),
-    ...(Object.keys(TEXTS) as Lack[]).flatMap((gap) => {
-      const some = byName.filter(({ lacks }) => lacks[gap] > 0);
-      const count = some.reduce((sum, { lacks }) => sum + lacks[gap], 0);
-      return count === 0 ? [] : [about(gap, TEXTS[gap](count), namesOf(some))];
-    }),
-    about('not-recorded', NOT_RECORDED),
-  ];
+  const gaps: Gap[] = [];
+  const note = (gap: Gap['gap'], message: string, nodes: readonly string[] = []) =>
+    gaps.push({ gap, message, nodes });
+  if (windows.length > 0) note('window', `the window is ${spanText(longest)}`);
+  if (young.length > 0)
+    note('window', `the window is shorter on some nodes, at least ${spanText(shortest)}`, namesOf(young));
+  for (const { node, message } of silent) note('silent', message, [node]);
+  if (notAsked.length > 0) note('not-asked', 'not asked', notAsked.toSorted());
+  for (const [gap, textOf] of Object.entries(TEXTS) as [Lack, (count: number) => string][]) {
+    const some = byName.filter(({ lacks }) => lacks[gap] > 0);
+    const count = some.reduce((sum, { lacks }) => sum + lacks[gap], 0);
+    if (count > 0) note(gap, textOf(count), namesOf(some));
+  }
+  note('not-recorded', NOT_RECORDED);
+  return gaps;
 }
 
 /** `7 days: …`: whole units, never more than there was, and the jobs that are not in it. */
 function spanText(length: number): string {
-  const [unit, name] = length >= DAY ? [DAY, 'day'] : length >= HOUR ? [HOUR, 'hour'] : [MINUTE, 'minute'];
+  if (length >= WEEK) return '7 days: jobs that run less often than weekly are perhaps not in it';
   const often = length < DAY ? 'daily or weekly' : 'weekly';
-  const absent =
-    length >= WEEK
-      ? 'jobs that run less often than weekly are perhaps not in it'
-      : `jobs that run ${often} are not in it, unless they ran by chance`;
-  return `${counted(Math.floor(Math.min(length, WEEK) / Number(unit)), String(name))}: ${absent}`;
+  const whole = (unit: number, name: string): string => counted(Math.floor(length / unit), name);
+  const short = length >= HOUR ? whole(HOUR, 'hour') : whole(MINUTE, 'minute');
+  const span = length >= DAY ? whole(DAY, 'day') : short;
+  return `${span}: jobs that run ${often} are not in it, unless they ran by chance`;
 }
 
 /** `a, b, c and 4 more`. */

@@ -60,14 +60,14 @@ type Objects = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods' | 'endpointS
  * look-up for each address.
  */
 export class PeerOwners {
-  /** By key. */
+  /** By key, and by name. */
   readonly shapes = new Map<string, PodShape & { readonly addresses: string[] }>();
+  readonly nodes: ReadonlyMap<string, Node>;
   readonly #shapeOf = new Map<Node | Pod, PodShape>();
   readonly #index: ObjectIndex;
   /** By `ADDRESS PROTOCOL PORT`. */
   readonly #endpoints: ReadonlyMap<string, EndpointSlice>;
   readonly #podNetworks = new PodNetworks();
-  readonly #nodes: ReadonlyMap<string, Node>;
   readonly #podBlocks = new Set<string>();
   readonly #podsGroups: readonly unknown[];
 
@@ -76,7 +76,7 @@ export class PeerOwners {
     this.#index = new ObjectIndex(objects);
     this.#endpoints = endpointsOf(objects.endpointSlices);
     this.#podNetworks.change({ removed: [], added: objects.nodes });
-    this.#nodes = new Map(objects.nodes.map((node) => [node.name, node]));
+    this.nodes = new Map(objects.nodes.map((node) => [node.name, node]));
     for (const pod of objects.pods) this.#addPod(pod);
     this.#podsGroups = ['pods', podsGroup];
   }
@@ -127,7 +127,7 @@ export class PeerOwners {
 
   #podNetworkOf(address: Address): { readonly cidr: Cidr; readonly node: Node } | null {
     const [name = ''] = this.#podNetworks.of(address);
-    const node = this.#nodes.get(name);
+    const node = this.nodes.get(name);
     const single = { ...address, length: BITS[address.family] };
     const cidr = node?.podCIDRs
       ?.flatMap((text) => parseCidr(text)?.cidr ?? [])

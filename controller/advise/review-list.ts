@@ -37,25 +37,29 @@ export function reviewItems(
   odd: readonly SeenOwner[],
   scanners: ReadonlySet<string>,
 ): ReviewItem[] {
-  const groups = Map.groupBy(odd, ({ reason, rule, owner, service: { direction, traffic } }) => {
-    const isScan = scanners.has(owner.key) && direction === 'ingress';
-    return JSON.stringify([isScan ? 'scanner' : reason, direction, traffic, owner.key, isScan ? '' : rule]);
+  const all = odd.map((one): SeenOwner => {
+    const isScan = scanners.has(one.owner.key) && one.service.direction === 'ingress';
+    return isScan ? { ...one, reason: 'scanner', rule: undefined } : one;
   });
-  return [...groups].map(([key, same]) => {
-    const [reason, direction, traffic, , rule] = JSON.parse(key);
+  const groups = Map.groupBy(all, ({ reason, rule, owner, service: { direction, traffic } }) =>
+    JSON.stringify([reason, direction, traffic, owner.key, rule]),
+  );
+  return [...groups.values()].flatMap((same) => {
+    const [{ reason, rule, owner, service } = { reason: null }] = same;
+    if (reason === null) return [];
     const { connections, live, nodes, lastSeen } = sumOf(same.map(({ evidence }) => evidence));
     const texts = new Set(
       same
-        .map(({ service }) => service)
+        .map((one) => one.service)
         .sort(compareServices)
         .map(serviceText),
     );
     return {
       reason,
       role,
-      direction,
-      traffic,
-      peer: same[0]?.owner.text ?? '',
+      direction: service.direction,
+      traffic: service.traffic,
+      peer: owner.text,
       services: [...texts].slice(0, MOST_SERVICES),
       moreServices: Math.max(0, texts.size - MOST_SERVICES),
       connections,
@@ -64,7 +68,7 @@ export function reviewItems(
       // Nodes of several services may be the same ones.
       nodeCount: Math.max(...same.map(({ evidence }) => evidence.nodeCount)),
       lastSeen: utcText(lastSeen),
-      ...present({ rule: rule || undefined }),
+      ...present({ rule }),
     };
   });
 }

@@ -65,7 +65,7 @@ function servedText(one: NodeClass | undefined): string {
 }
 
 /** Labels of roles come first. */
-export function nodeSelector(
+function nodeSelector(
   wanted: ReadonlySet<string>,
   nodes: readonly Node[],
   known: ReadonlySet<string>,

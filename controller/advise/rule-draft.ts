@@ -181,7 +181,7 @@ function peersOf({ peers, avoid }: RuleDraft, most: number) {
   const selectors = all.filter(
     (peer): peer is NetworkPolicyPeer => !('toService' in peer || 'ipBlock' in peer),
   );
-  const { blocks, isWider, everything } = foldCidrs(given, { most, avoid });
+  const { blocks, isWider, everything } = foldCidrs(given, most, avoid);
   const remarks: string[] = [];
   if (everything.length > 0)
     remarks.push(
