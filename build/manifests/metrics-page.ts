@@ -46,7 +46,8 @@ function ofAgent(): Documented[] {
 }
 
 function ofController(): Documented[] {
-  const { registry, compiled } = controllerMetrics({
+  const { registry, compiled, observe } = controllerMetrics(true);
+  observe({
     isLeading: () => false,
     watches: () => [],
     server: () => null,

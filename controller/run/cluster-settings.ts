@@ -2,7 +2,7 @@ import type { Config } from '../../apis/config.ts';
 import type { GateValue } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { followConfigMap } from '../kubeapi/configmap/configmap.ts';
+import { type ConfigMapData, followConfigMap } from '../kubeapi/configmap/configmap.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { type FrontProxySetting, frontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
 import { Gate } from '../kubeapi/configmap/gate.ts';
@@ -89,10 +89,13 @@ export class ClusterSettings {
       ...following,
       namespace: this.#options.namespace,
       name: 'nodewall-config',
-      changed: (data) => {
-        for (const [, gate] of this.#gates) gate.setConfigMap(data);
-      },
+      changed: (data) => this.setConfigMap(data),
     });
+  }
+
+  /** ConfigMap nodewall-config; null: there is none. */
+  setConfigMap(data: ConfigMapData | null): void {
+    for (const [, gate] of this.#gates) gate.setConfigMap(data);
   }
 }
 

@@ -25,7 +25,6 @@ describe('compiling', () => {
         setEndpoints: () => void said.push('endpoints'),
         revision: 'a.1',
       },
-      statuses: { publish: (_snapshot, _compiled, revision) => void said.push(`statuses of ${revision}`) },
       metrics: {
         compiled: () => void said.push('measured'),
         published: () => {},
@@ -43,12 +42,12 @@ describe('compiling', () => {
         return Object.assign(fault, { prepare: fault });
       },
       sayProblems: () => void said.push('problems'),
-      published: () => void said.push('published'),
+      published: ({ revision }) => void said.push(`published ${revision}`),
     });
     return { one, said };
   }
   const FAULT = ['failed', 'internal error; agents keep the published rules'];
-  const GOOD = ['endpoints', 'publish', 'measured', 'statuses of a.1', 'published'];
+  const GOOD = ['endpoints', 'publish', 'measured', 'published a.1'];
 
   it('publishes, then calls back', async () => {
     const { one, said } = compiling(0);
@@ -78,7 +77,6 @@ describe('compiling', () => {
     const nothing = () => {};
     const one = new Compiling({
       hub: new Hub({ gate: true }),
-      statuses: { publish: nothing },
       metrics: {
         compiled: (_, { ignoredEndpoints }) => void counts.push(ignoredEndpoints),
         published: nothing,
@@ -174,7 +172,6 @@ describe('compiling of what a namespace can cause', () => {
     const log = { warn: nothing } as unknown as Log;
     const compiling = new Compiling({
       hub,
-      statuses: { publish: nothing },
       extension: new EgressCompiling({
         config: DEFAULT_EGRESS_CONFIG,
         statuses: { publishEgress: nothing },

@@ -16,22 +16,23 @@ import { apiServerEndpoints, clusterDnsEndpoints, lastKnownApiServer } from '../
 import type { Hub } from '../publish/hub.ts';
 import { type IgnoredAddresses, NONE_IGNORED } from '../publish/node-view-object.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
-import type { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
-import type { StatusKeeper } from '../status/keeper.ts';
 import type { NodeEvent } from '../status/node-events.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
+/** A state of the cluster that was compiled, and sent to the agents. */
+export interface Published {
+  readonly snapshot: Snapshot;
+  readonly compiled: Compiled;
+  readonly revision: string;
+}
+
 export interface CompilingOptions {
   readonly hub: Pick<Hub, 'prepare' | 'setEndpoints' | 'revision'>;
-  readonly statuses: Pick<StatusKeeper, 'publish'>;
   /** Which node gets which version of a policy. */
-  readonly rollouts?: {
-    readonly versions: Pick<NodeVersions, 'on'>;
-    readonly keeper: Pick<RolloutKeeper, 'publish'>;
-  };
+  readonly versions?: Pick<NodeVersions, 'on'>;
   /** Null or absent: its feature gate is off. */
   readonly extension?: CompileExtension | null;
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed' | 'delayed'>;
@@ -46,8 +47,8 @@ export interface CompilingOptions {
   readonly compiler?: typeof compiler;
   /** Logs the problems of a snapshot. */
   readonly sayProblems: (snapshot: Snapshot) => void;
-  /** Called after each published snapshot. */
-  readonly published: () => void;
+  /** Called with each state that is published, when others can read it here. */
+  readonly published: (state: Published) => void;
 }
 
 /**
@@ -142,15 +143,14 @@ export class Compiling {
   }
 
   async #deliver(next: Snapshot, publishes: () => void): Promise<void> {
-    const { log, metrics, clock, sayProblems, published } = this.#options;
+    const { log, metrics, clock, sayProblems } = this.#options;
     sayProblems(next);
     for (let isRetry = false; ; isRetry = true) {
       try {
         const started = clock.now();
         const prepared = await inSlices(this.#prepare(next), clock);
         publishes();
-        this.#publish(next, prepared, started);
-        break;
+        return this.#publish(next, prepared, started);
       } catch (error) {
         metrics.failed();
         // The compiler's state may be inconsistent now: starts from scratch, once.
@@ -165,14 +165,13 @@ export class Compiling {
         if (isRetry) return;
       }
     }
-    published();
   }
 
   /** Changes nothing that others read. */
   *#prepare(next: Snapshot): Stepwise<Prepared> {
-    const { hub, rollouts, extension } = this.#options;
+    const { hub, extension } = this.#options;
     const objects = this.#reported.on(this.#withApiServer(next.objects));
-    const versions = rollouts?.versions.on(objects) ?? objects;
+    const versions = this.#options.versions?.on(objects) ?? objects;
     yield;
     const extended = extension == null ? null : yield* extension.compile(objects);
     const compiled = { ...this.#compile(versions), ...extended?.part };
@@ -181,7 +180,7 @@ export class Compiling {
   }
 
   #publish(next: Snapshot, { objects, extended, compiled, send }: Prepared, started: number): void {
-    const { hub, statuses, rollouts, metrics, clock } = this.#options;
+    const { hub, metrics, clock, published } = this.#options;
     hub.setEndpoints([...apiServerEndpoints(objects), ...clusterDnsEndpoints(objects)]);
     metrics.published(send());
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
@@ -206,12 +205,11 @@ export class Compiling {
       ...(extended === null ? {} : { ignoredNetworks: extended.ignoredNetworks }),
     };
     metrics.compiled((clock.now() - started) / 1000, counts);
-    statuses.publish(next, compiled, hub.revision);
-    rollouts?.keeper.publish(next.objects, compiled.policies);
-    extended?.published(next);
     this.#snapshot = next;
     this.#objects = objects;
     this.#policies = compiled.policies;
+    extended?.published(next);
+    published({ snapshot: next, compiled, revision: hub.revision });
   }
 
   /** Once for each Service, until no Service has any. */

@@ -5,6 +5,7 @@ import type { NodeMetrics } from '../metrics/node-metrics.ts';
 import { failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
+import type { NodeReports } from '../publish/node-reports.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
 import { AgentService } from './agent-service.ts';
 import type { ApiClients } from './api-clients.ts';
@@ -27,7 +28,8 @@ interface AgentParts {
   readonly nodeMetrics: Pick<NodeMetrics, 'page'>;
   readonly compiling: Pick<Compiling, 'snapshot' | 'ignoredAddresses'>;
   readonly heartbeats: HeartbeatProcess;
-  readonly delivery: Pick<ReportDelivery, 'reports' | 'missing' | 'arrived'>;
+  readonly reports: NodeReports;
+  readonly delivery: Pick<ReportDelivery, 'missing' | 'arrived'>;
   readonly peers: Pick<Peers, 'probes' | 'states'>;
   readonly nodeQuestions: NodeQuestionService;
   readonly console: Pick<ControllerConsole, 'documents'>;
@@ -59,7 +61,7 @@ export function controllerAgents(parts: AgentParts): AgentService {
       return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
     },
     ignoredAddresses: (node) => compiling.ignoredAddresses(node),
-    reports: delivery.reports,
+    reports: parts.reports,
     ...(hasEgress(context) ? { leases: heartbeats, acceptor: heartbeats.acceptor } : {}),
     probes: controllerProbing({
       context,

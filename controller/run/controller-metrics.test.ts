@@ -5,7 +5,8 @@ import { controllerMetrics } from './controller-metrics.ts';
 
 describe('metrics of a controller', () => {
   it('are the same series over 1,000 revisions', async () => {
-    const metrics = controllerMetrics({
+    const metrics = controllerMetrics(false);
+    metrics.observe({
       isLeading: () => true,
       watches: () => [watchCounts('pods')],
       server: () => null,
@@ -15,6 +16,7 @@ describe('metrics of a controller', () => {
       guardrails: () => ({ all: 1, broken: 0 }),
       lastDefinitions: () => 0,
       unsetGateNodes: () => 0,
+      leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),
     });
     const before = seriesOf(await metrics.registry.metrics());
     for (let revision = 0; revision < 1_000; revision++) {

@@ -21,16 +21,14 @@ export interface MetricsSources {
   lastDefinitions(): number;
   /** The number of nodes that go on though the gate has no value. */
   unsetGateNodes(name: GateName): number;
-  /** Counts leases of floating addresses; absent: the feature gate EgressGateway is off. */
-  readonly leases?: () => {
-    readonly slots: number;
-    readonly addresses: number;
-    readonly nodesNotReady: number;
-  };
+  /** Counts leases of floating addresses; read only with egress gateways. */
+  leases(): { readonly slots: number; readonly addresses: number; readonly nodesNotReady: number };
 }
 
 export interface ControllerMetrics {
   readonly registry: Registry;
+  /** Adds what is read at each scrape; once. */
+  observe(sources: MetricsSources): void;
   compiled(
     seconds: number,
     counts: Readonly<
@@ -55,24 +53,61 @@ export interface ControllerMetrics {
 /** Seconds. */
 const COMPILE_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The metrics of a controller, for Prometheus. Names and labels are stable. */
-export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
+/**
+ * The metrics of a controller, for Prometheus. Names and labels are stable.
+ * @param hasEgress whether the feature gate EgressGateway is on
+ */
+export function controllerMetrics(hasEgress: boolean): ControllerMetrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const counter = (name: string, help: string): Counter => new Counter({ name: full(name), help, registers });
-  const gauge = (name: string, help: string, value?: () => number): Gauge => {
-    const collect =
-      value === undefined
-        ? {}
-        : {
-            collect(this: Gauge) {
-              this.set(value());
-            },
-          };
-    return new Gauge({ name: full(name), help, registers, ...collect });
-  };
   buildMetric(registers);
+  const counter = (name: string, help: string): Counter => new Counter({ name: full(name), help, registers });
+  const compiled = compiledMetrics(registers);
+  const messages = counter(
+    'messages_total',
+    'Messages published to agents; each counts once, however many agents receive it.',
+  );
+  const reports = counter('reports_total', 'Reports received from agents.');
+  const delays = counter(
+    'delayed_nodes_total',
+    'Times that the changes of a Node began to wait, because its labels or addresses change all the time.',
+  );
+  const written = counter('status_writes_total', 'Policy statuses written.');
+  const unwritten = counter('status_failures_total', 'Failed writes of policy statuses; they are retried.');
+  const failures = counter('internal_errors_total', 'Internal errors; agents keep the rules published last.');
+  const moves = hasEgress
+    ? new Counter({
+        name: 'nodewall_controller_egress_slot_moves_total',
+        help: 'Slots of floating addresses that went from one node to another, by the reason.',
+        labelNames: ['reason'],
+        registers,
+      })
+    : null;
+  return {
+    registry,
+    observe: (sources) => observe(registers, sources, hasEgress),
+    compiled,
+    published: (count) => messages.inc(count),
+    delayed: () => delays.inc(),
+    reported: () => reports.inc(),
+    statusWritten: () => written.inc(),
+    statusFailed: () => unwritten.inc(),
+    failed: () => failures.inc(),
+    slotMoved: (reason) => moves?.inc({ reason }),
+  };
+}
+
+function observe(registers: Registry[], sources: MetricsSources, hasEgress: boolean): void {
+  const gauge = (name: string, help: string, value: () => number): void =>
+    void new Gauge({
+      name: full(name),
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
   gauge('leader', 'Whether this replica leads, and so writes statuses.', () => (sources.isLeading() ? 1 : 0));
   gauge('streams', 'Agents that are connected.', () => sources.server()?.watchers ?? 0);
   gauge('stream_unsent_bytes', 'Bytes that are queued for agents.', () => sources.server()?.unsentBytes ?? 0);
@@ -94,31 +129,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   gateMetrics(registers, sources);
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
-  const compiled = compiledMetrics(registers);
-  const messages = counter(
-    'messages_total',
-    'Messages published to agents; each counts once, however many agents receive it.',
-  );
-  const reports = counter('reports_total', 'Reports received from agents.');
-  const delays = counter(
-    'delayed_nodes_total',
-    'Times that the changes of a Node began to wait, because its labels or addresses change all the time.',
-  );
-  const written = counter('status_writes_total', 'Policy statuses written.');
-  const unwritten = counter('status_failures_total', 'Failed writes of policy statuses; they are retried.');
-  const failures = counter('internal_errors_total', 'Internal errors; agents keep the rules published last.');
-  const moves = sources.leases === undefined ? null : leaseMetrics(registers, sources.leases);
-  return {
-    registry,
-    compiled,
-    published: (count) => messages.inc(count),
-    delayed: () => delays.inc(),
-    reported: () => reports.inc(),
-    statusWritten: () => written.inc(),
-    statusFailed: () => unwritten.inc(),
-    failed: () => failures.inc(),
-    slotMoved: (reason) => moves?.inc({ reason }),
-  };
+  if (hasEgress) leaseMetrics(registers, sources.leases);
 }
 
 function full(name: string): string {
@@ -182,8 +193,7 @@ function gateMetrics(registers: Registry[], sources: MetricsSources): void {
   });
 }
 
-/** Returns the counter of moves. */
-function leaseMetrics(registers: Registry[], leases: NonNullable<MetricsSources['leases']>): Counter {
+function leaseMetrics(registers: Registry[], leases: MetricsSources['leases']): void {
   const gauge = (name: string, help: string, value: keyof ReturnType<typeof leases>): void =>
     void new Gauge({
       name: `nodewall_controller_egress_${name}`,
@@ -196,12 +206,6 @@ function leaseMetrics(registers: Registry[], leases: NonNullable<MetricsSources[
   gauge('leased_slots', 'Slots of floating addresses that a node has under a lease of this leader.', 'slots');
   gauge('leased_addresses', 'Floating addresses that a node has under a lease of this leader.', 'addresses');
   gauge('nodes_not_ready', 'Nodes of egress gateways that are not ready.', 'nodesNotReady');
-  return new Counter({
-    name: 'nodewall_controller_egress_slot_moves_total',
-    help: 'Slots of floating addresses that went from one node to another, by the reason.',
-    labelNames: ['reason'],
-    registers,
-  });
 }
 
 /** A counter whose values are counted elsewhere, and set at each scrape. */

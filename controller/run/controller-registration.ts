@@ -13,7 +13,7 @@ interface RegistrationParts {
   readonly request: KubeApi;
   readonly life: () => Lifecycle;
   readonly replicas: Pick<Replicas, 'isLast' | 'isNamespaceTerminating'>;
-  readonly credentials: () => Pick<Credentials, 'caBundle'>;
+  readonly credentials: Pick<Credentials, 'caBundle'>;
 }
 
 /** The controller's APIService: there while it serves, and removed by the last replica. */
@@ -27,7 +27,7 @@ export function controllerRegistration(parts: RegistrationParts): Registration {
       isLast: life().isOver && !life().isAgain && replicas.isLast,
       isStopping: life().isEnding,
       isNamespaceTerminating: replicas.isNamespaceTerminating,
-      caBundle: credentials().caBundle,
+      caBundle: credentials.caBundle,
     }),
     done: (action) => void log.info('APIService changed', { stage: 'publish', action }),
     failed(error) {

@@ -14,8 +14,6 @@ export interface ControllerWatchesOptions {
   readonly random: () => number;
   readonly get: ApiGet;
   readonly notice: (notice: WatchNotice) => void;
-  /** Makes the watches beside the source, in the order of the metrics. */
-  readonly follow: (following: Following) => readonly Reflector[];
   /** Called when all watches are proven, since `freshness.begin`, not to be behind. */
   readonly proven: () => void;
 }
@@ -25,9 +23,10 @@ export class ControllerWatches {
   readonly source: ClusterSource;
   /** This replica leads only once its watches are proven, since the election, not to be behind. */
   readonly freshness: Freshness;
-  readonly #reflectors: readonly Reflector[];
+  readonly #following: Following;
+  readonly #reflectors: Reflector[] = [];
 
-  constructor({ context, random, get, notice, follow, proven }: ControllerWatchesOptions) {
+  constructor({ context, random, get, notice, proven }: ControllerWatchesOptions) {
     const { kubeConfig, config, options, log } = context;
     const relist = [options.relistPeriod * 1000, options.relistPeriod * 2000] as const;
     this.source = clusterSource({
@@ -37,13 +36,18 @@ export class ControllerWatches {
       random,
       onNotice: notice,
     });
-    this.#reflectors = follow({ get, times: { ...WATCH_TIMES, relist }, random, notice });
+    this.#following = { get, times: { ...WATCH_TIMES, relist }, random, notice };
     // A watch that has listed nothing yet shows nothing old.
     const watches = () => [this.source, ...this.#reflectors.filter((one) => one.isListed())];
     this.freshness = new Freshness(watches, (milliseconds) => {
       log.info('all watches are proven fresh', { milliseconds: Math.round(milliseconds) });
       proven();
     });
+  }
+
+  /** Adds watches beside the source; before the start. */
+  follow(make: (following: Following) => readonly Reflector[]): void {
+    this.#reflectors.push(...make(this.#following));
   }
 
   /** @param deliver called with the source's objects at first, and after every change */

@@ -26,7 +26,7 @@ interface WebhookParts {
   readonly compiling: Pick<Compiling, 'snapshot'>;
   readonly impact: GuardrailWatch['change'];
   readonly worlds: Pick<Changes, 'wait'>;
-  readonly source: () => Pick<ClusterSource, 'isCurrent' | 'flush'>;
+  readonly source: Pick<ClusterSource, 'isCurrent' | 'flush'>;
   readonly keep: DefinitionKeeper['keep'];
   /** By which the API server proves itself. */
   readonly paths: Pick<WebhookPaths, 'stepOf'>;
@@ -69,12 +69,12 @@ export function controllerWebhook(parts: WebhookParts): WebhookService {
     changed: worlds.wait,
     deletions: {
       async fresh() {
-        await source().flush();
-        return source().isCurrent();
+        await source.flush();
+        return source.isCurrent();
       },
       keep,
     },
-    latest: latestWorld({ request: api.general.request, isCurrent: () => source().isCurrent() }),
+    latest: latestWorld({ request: api.general.request, isCurrent: () => source.isCurrent() }),
     onFailure: ({ message: error }) =>
       void log.error('internal error in a review', { stage: 'webhook', error }),
   });

@@ -6,9 +6,12 @@ import { messageOf } from '../kubeapi/connection.ts';
 import { formatMissingRight } from '../kubeapi/rbac-rule.ts';
 import { handOver } from '../replicas/handover.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
-import { ControllerParts } from './controller-parts.ts';
+import { ControllerBus } from './events.ts';
+import { ControllerLead } from './lead.ts';
 import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
+import { ControllerServe } from './serve.ts';
 import { Steps } from './steps.ts';
+import { ControllerView } from './view.ts';
 
 /** Rights that are named; a role that is missing gives all of them. */
 const MOST_RIGHTS = 10;
@@ -21,7 +24,9 @@ const MOST_RIGHTS = 10;
 export class Controller {
   readonly #context: ControllerContext;
   readonly #process: ProcessContext;
-  readonly #parts: ControllerParts;
+  readonly #view: ControllerView;
+  readonly #lead: ControllerLead;
+  readonly #serve: ControllerServe;
   readonly #watching: Steps;
   readonly #serving: Steps;
   readonly #over = new AbortController();
@@ -39,10 +44,18 @@ export class Controller {
     this.#process = processContext;
     // Only `run` handles this rejection.
     this.#fatal.promise.catch(() => {});
-    this.#parts = new ControllerParts(context, processContext, {
-      happen: (event) => this.#happen(event),
+    const bus = new ControllerBus();
+    this.#view = new ControllerView(context, processContext, bus);
+    this.#lead = new ControllerLead(context, processContext, bus, this.#view);
+    this.#serve = new ControllerServe({
+      context,
+      process: processContext,
+      bus,
+      view: this.#view,
+      lead: this.#lead,
       life: () => this.#life,
     });
+    bus.on('life', (event) => this.#happen(event));
     this.#watching = this.#watchingSteps();
     this.#serving = this.#servingSteps();
   }
@@ -77,20 +90,18 @@ export class Controller {
     return new Steps([
       {
         name: 'heartbeats',
-        start: () => this.#parts.heartbeats.start(),
-        stop: () => this.#parts.heartbeats.close(),
+        start: () => this.#lead.heartbeats.start(),
+        stop: () => this.#lead.heartbeats.close(),
       },
-      { name: 'connections to the API server', stop: () => this.#parts.api.close() },
+      { name: 'connections to the API server', stop: () => this.#view.api.close() },
       {
         name: 'Guardrails and console',
         stop: () => {
-          this.#parts.unsetGates.close();
-          this.#parts.guardrails.close();
-          this.#parts.impact.close();
-          this.#parts.console.close();
+          this.#lead.close();
+          this.#serve.console.close();
         },
       },
-      { name: 'statuses', stop: () => this.#parts.statuses.lead(false) },
+      { name: 'statuses', stop: () => this.#lead.lead(false) },
       { name: 'inputs', start: () => this.#startInputs(), stop: () => this.#closeInputs() },
     ]);
   }
@@ -105,33 +116,37 @@ export class Controller {
         name: 'certificate',
         // Closed with the inputs.
         start: async () => {
-          await this.#parts.credentials.start();
+          await this.#serve.credentials.start();
           this.#happen({ type: 'certificate' });
         },
       },
-      { name: 'webhook', start: () => this.#serveWebhook(), stop: () => this.#parts.webhook.close() },
+      {
+        name: 'webhook',
+        start: () => this.#serve.listenForWebhooks(),
+        stop: () => this.#serve.webhook.close(),
+      },
       {
         name: 'other controllers',
-        start: async () => this.#parts.delivery.learn(),
-        stop: () => this.#parts.peers.close(),
+        start: async () => this.#serve.delivery.learn(),
+        stop: () => this.#serve.peers.close(),
       },
       // Listens, and serves, when `#takeTurns` finds that it is due.
       {
         name: 'agents',
         stop: () => {
-          this.#parts.console.endWatches();
-          return this.#parts.agents.close();
+          this.#serve.console.endWatches();
+          return this.#serve.agents.close();
         },
       },
-      { name: 'APIService', stop: () => this.#parts.registration.close() },
+      { name: 'APIService', stop: () => this.#serve.registration.close() },
       {
         name: 'election',
         start: async () => {
-          await this.#parts.watches.source.synced;
-          if (!this.#life.isOver) this.#parts.heartbeats.elect();
+          await this.#view.watches.source.synced;
+          if (!this.#life.isOver) this.#lead.heartbeats.elect();
         },
         // Another replica leads while this one ends its streams.
-        stop: () => this.#parts.heartbeats.release(),
+        stop: () => this.#lead.heartbeats.release(),
       },
       {
         name: 'turns',
@@ -149,26 +164,21 @@ export class Controller {
     if (options.metricsListen !== undefined) {
       this.#health = await serveMetrics({
         listen: options.metricsListen,
-        registry: this.#parts.metrics.registry,
+        registry: this.#view.metrics.registry,
         isLocal: true,
         healthy: () => null,
         ready: () =>
-          this.#parts.api.token.refusal() ??
+          this.#view.api.token.refusal() ??
           this.#missing() ??
-          (this.#life.isServing ? this.#parts.delivery.missing() : 'not serving yet'),
+          (this.#life.isServing ? this.#serve.delivery.missing() : 'not serving yet'),
       });
       log.info('serving health and metrics', { port: this.#health.port });
     }
-    await this.#parts.watches.start((...delivered) => this.#parts.compiling.deliver(...delivered));
+    await this.#view.start();
   }
 
   async #closeInputs(): Promise<void> {
-    await Promise.all([
-      this.#parts.watches.close(),
-      this.#parts.compiling.close(),
-      this.#parts.credentials.close(),
-      this.#health?.close(),
-    ]);
+    await Promise.all([this.#view.close(), this.#serve.credentials.close(), this.#health?.close()]);
   }
 
   #happen(event: LifeEvent): void {
@@ -179,9 +189,9 @@ export class Controller {
 
   #do(effect: Effect): void {
     if (effect === 'look') this.#reconcile();
-    else if (effect === 'wake') this.#parts.worlds.happened();
-    else if (effect === 'register') this.#parts.registration.reconcile();
-    else if (effect === 'useTls') this.#useTls();
+    else if (effect === 'wake') this.#serve.worlds.happened();
+    else if (effect === 'register') this.#serve.registration.reconcile();
+    else if (effect === 'useTls') this.#serve.useTls();
     else if (effect === 'restart') this.#restart.resolve('again');
     else this.#fatal.reject(effect.giveUp);
   }
@@ -197,7 +207,7 @@ export class Controller {
   }
 
   async #takeTurns(): Promise<void> {
-    const leads = this.#parts.heartbeats.isLeader() && this.#parts.watches.freshness.isProven;
+    const leads = this.#lead.isLeader() && this.#view.watches.freshness.isProven;
     const { life, effects } = afterLook(this.#life, this.#readiness(), leads);
     this.#life = life;
     for (const turn of effects) await this.#turn(turn);
@@ -206,41 +216,32 @@ export class Controller {
   async #turn(turn: Turn): Promise<void> {
     switch (turn) {
       case 'resign':
-        return this.#parts.statuses.lead(false);
+        return this.#lead.lead(false);
       case 'listen':
         return this.#listen();
       case 'serve':
         return this.#serveAgents();
       case 'lead':
-        await this.#parts.statuses.lead(true);
+        await this.#lead.lead(true);
         this.#happen({ type: 'leading' });
     }
   }
 
   #readiness() {
-    return { isListed: this.#parts.hub.ready, isGateKnown: this.#parts.isGateKnown };
+    return { isListed: this.#view.hub.ready, isGateKnown: this.#view.isGateKnown };
   }
 
   /** Null, or the reason why nothing can be served, with the rights that the controller lacks. */
   #missing(): string | null {
     const why = missing(this.#life, this.#readiness());
-    const rights = this.#parts.missingRights().slice(0, MOST_RIGHTS);
+    const rights = this.#serve.missingRights().slice(0, MOST_RIGHTS);
     return why === null || rights.length === 0 ? why : `${why}: ${rights.map(formatMissingRight).join('; ')}`;
   }
 
-  #useTls(): void {
-    const { certificate } = this.#parts.credentials;
-    if (certificate === null) return;
-    this.#parts.heartbeats.useTls(certificate);
-    this.#parts.agents.useTls(certificate);
-    this.#parts.webhook.useTls(certificate);
-  }
-
   async #listen(): Promise<void> {
-    const { certificate } = this.#parts.credentials;
-    if (certificate === null) return;
-    this.#parts.heartbeats.useTls(certificate);
-    this.#address = await this.#parts.agents.listen(this.#context.listen, certificate);
+    const address = await this.#serve.listen();
+    if (address === null) return;
+    this.#address = address;
     // The certificate may have changed meanwhile: this event applies the current one.
     this.#happen({ type: 'listening' });
   }
@@ -252,16 +253,8 @@ export class Controller {
     this.#context.log.info('serving agents and readers', {
       address,
       port,
-      revision: this.#parts.hub.revision,
+      revision: this.#view.hub.revision,
     });
-  }
-
-  async #serveWebhook(): Promise<void> {
-    const { certificate } = this.#parts.credentials;
-    const { webhook, log } = this.#context;
-    if (webhook === null || certificate === null) return;
-    const port = await this.#parts.webhook.listen(webhook, certificate);
-    log.info('serving webhooks', { port });
   }
 
   /** Resolves when other replicas can continue without this one. */
@@ -269,14 +262,14 @@ export class Controller {
     const why = await handOver({
       clock: this.#process.clock,
       facts: () => ({
-        self: this.#parts.replicas.self,
-        pods: this.#parts.replicas.pods,
-        isNamespaceTerminating: this.#parts.replicas.isNamespaceTerminating,
-        agents: this.#parts.agents.stats()?.watchers ?? 0,
-        isPublished: (pod) => this.#parts.compiling.isPublished(pod),
-        unsentBytes: this.#parts.agents.stats()?.unsentBytes ?? 0,
+        self: this.#view.replicas.self,
+        pods: this.#view.replicas.pods,
+        isNamespaceTerminating: this.#view.replicas.isNamespaceTerminating,
+        agents: this.#serve.agents.stats()?.watchers ?? 0,
+        isPublished: (pod) => this.#view.compiling.isPublished(pod),
+        unsentBytes: this.#serve.agents.stats()?.unsentBytes ?? 0,
       }),
-      changed: this.#parts.worlds.wait,
+      changed: this.#serve.worlds.wait,
       isOver: () => this.#life.isOver,
     });
     if (why !== null) this.#context.log.info('exiting', { reason: why });

@@ -53,7 +53,6 @@ describe('a stolen node token', () => {
     delayed = 0;
     compiling = new Compiling({
       hub,
-      statuses: { publish: () => {} },
       metrics: { compiled() {}, published() {}, failed: assert.fail, delayed: () => void delayed++ },
       log: SILENT,
       clock,

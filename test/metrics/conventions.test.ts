@@ -17,7 +17,8 @@ describe("Prometheus' conventions", function () {
   });
 
   it('hold for the metrics of a controller', async () => {
-    const metrics = controllerMetrics({
+    const metrics = controllerMetrics(true);
+    metrics.observe({
       isLeading: () => true,
       watches: () => [watchCounts('pods')],
       server: () => null,

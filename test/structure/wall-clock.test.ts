@@ -62,7 +62,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/rollout/keeper.ts': 'the pause of a step, over leaders; a time set back begins it again',
   'controller/run/agent-service.ts': 'expiry: of tokens; a time that is shown: of a report',
   'controller/run/controller-console.ts': 'times that are shown: the steps of a day',
-  'controller/run/controller-parts.ts': 'a time that is shown: in what a controller says of itself',
+  'controller/run/serve.ts': 'a time that is shown: in what a controller says of itself',
   'controller/status/antrea-controller.ts': "expiry: of heartbeats of Antrea's controller",
   'controller/status/definition-keeper.ts': 'which of several records of an object is the newest',
   'controller/status/egress/keeper.ts': 'a time that is shown: of a condition',

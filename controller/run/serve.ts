@@ -1,0 +1,263 @@
+import type { AddressInfo } from 'node:net';
+import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { ControllerState } from '../../apis/controller-state.ts';
+import type { Registration } from '../kubeapi/apiservice/registration.ts';
+import type { RbacRule } from '../kubeapi/rbac-rule.ts';
+import { NodeMetrics } from '../metrics/node-metrics.ts';
+import { NodeQuestions } from '../publish/node-questions.ts';
+import { type Changes, changes } from '../webhook/changes.ts';
+import type { AgentService } from './agent-service.ts';
+import { controllerAgents } from './controller-agents.ts';
+import { ControllerConsole } from './controller-console.ts';
+import type { ControllerContext, ProcessContext } from './controller-context.ts';
+import { controllerLog } from './controller-log.ts';
+import { controllerRegistration } from './controller-registration.ts';
+import { controllerWebhook } from './controller-webhook.ts';
+import { Credentials } from './credentials.ts';
+import type { ControllerBus } from './events.ts';
+import type { ControllerLead } from './lead.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import { ownState } from './own-state.ts';
+import { Peers } from './peers.ts';
+import { ReportDelivery } from './report-delivery.ts';
+import type { ControllerView } from './view.ts';
+import type { WebhookService } from './webhook-service.ts';
+
+export interface ControllerServeOptions {
+  readonly context: ControllerContext;
+  readonly process: ProcessContext;
+  readonly bus: ControllerBus;
+  readonly view: ControllerView;
+  readonly lead: ControllerLead;
+  readonly life: () => Lifecycle;
+}
+
+/**
+ * All that answers: agents, readers, the console, webhooks, the other controllers. Reads the view
+ * and what the leader decided, and changes neither, but for reports that arrive here.
+ */
+export class ControllerServe {
+  readonly #options: ControllerServeOptions;
+  readonly credentials: Credentials;
+  readonly registration: Registration;
+  readonly peers: Peers;
+  readonly delivery: ReportDelivery;
+  readonly agents: AgentService;
+  readonly webhook: WebhookService;
+  readonly console: ControllerConsole;
+  /** Wakes callers that wait for another state of the cluster. */
+  readonly worlds: Changes = changes();
+  readonly #nodeMetrics: NodeMetrics;
+  readonly #questions: NodeQuestions;
+
+  constructor(options: ControllerServeOptions) {
+    this.#options = options;
+    const { view, process } = options;
+    this.credentials = this.#makeCredentials();
+    this.registration = controllerRegistration({
+      log: options.context.log,
+      clock: process.clock,
+      request: view.api.general.request,
+      life: options.life,
+      replicas: view.replicas,
+      credentials: this.credentials,
+    });
+    this.peers = this.#makePeers();
+    const { compiling, metrics } = view;
+    this.delivery = new ReportDelivery({ compiling, peers: this.peers, reported: () => metrics.reported() });
+    this.#nodeMetrics = this.#makeNodeMetrics();
+    this.#questions = new NodeQuestions({
+      send: (node, update) => this.agents.sendQuestion(node, update),
+      elsewhere: this.peers.questions,
+      clock: process.clock,
+    });
+    this.console = this.#makeConsole();
+    this.agents = this.#makeAgents();
+    this.webhook = this.#makeWebhook();
+    this.#listen();
+    view.watches.follow((following) => [
+      this.registration.follow(following),
+      ...this.credentials.follow(following),
+    ]);
+  }
+
+  /** By which watches and the certificate fail now. */
+  missingRights(): readonly RbacRule[] {
+    const watches = this.#options.view.watches.metrics().map(({ lacks }) => lacks);
+    return [...watches, this.credentials.lacks].filter((rule) => rule !== null);
+  }
+
+  /** Has the certificate used for new connections, if there is one. */
+  useTls(): void {
+    const { certificate } = this.credentials;
+    if (certificate === null) return;
+    this.#options.lead.heartbeats.useTls(certificate);
+    this.agents.useTls(certificate);
+    this.webhook.useTls(certificate);
+  }
+
+  /** Opens the port for agents and readers; null: there is no certificate yet. */
+  async listen(): Promise<AddressInfo | null> {
+    const { certificate } = this.credentials;
+    if (certificate === null) return null;
+    this.#options.lead.heartbeats.useTls(certificate);
+    return await this.agents.listen(this.#options.context.listen, certificate);
+  }
+
+  async listenForWebhooks(): Promise<void> {
+    const { certificate } = this.credentials;
+    const { webhook, log } = this.#options.context;
+    if (webhook === null || certificate === null) return;
+    const port = await this.webhook.listen(webhook, certificate);
+    log.info('serving webhooks', { port });
+  }
+
+  #listen(): void {
+    const { bus, view, lead } = this.#options;
+    bus.on('published', () => this.console.changed());
+    bus.on('gate', () => this.console.changed());
+    bus.on('policyVersion', (before, now) => this.console.version(before, now));
+    bus.on('reported', (report, before) => {
+      this.#nodeMetrics.receive(report, before);
+      this.console.receive(report, before);
+    });
+    bus.on('replicas', () => {
+      this.peers.refresh();
+      this.#tellPeers();
+    });
+    view.metrics.observe({
+      isLeading: () => lead.isLeader(),
+      watches: () => view.watches.metrics(),
+      server: () => this.agents.stats(),
+      statusesWaiting: () => lead.statuses.waiting(),
+      certificateExpires: () => this.credentials.expires,
+      rollouts: () => lead.statuses.rollouts.counts(),
+      guardrails: () => lead.statuses.guardrails.counts(),
+      lastDefinitions: () => lead.statuses.definitions.count(),
+      unsetGateNodes: (name) => lead.unsetGates.nodes(name),
+      leases: () => lead.statuses.egressLeases(),
+    });
+  }
+
+  #tellPeers(): void {
+    this.#options.lead.setPeers({ known: this.peers.known, caBundle: this.credentials.caBundle });
+  }
+
+  #makeCredentials(): Credentials {
+    const { context, process, bus, view } = this.#options;
+    return new Credentials({
+      context,
+      clock: process.clock,
+      request: view.api.general.request,
+      service: CONTROLLER_ACCOUNT,
+      changed: () => bus.life({ type: 'certificate' }),
+      trusted: () => {
+        this.#tellPeers();
+        bus.life({ type: 'trusted' });
+      },
+    });
+  }
+
+  #makePeers(): Peers {
+    const { context, process, view } = this.#options;
+    return new Peers({
+      ...process,
+      context,
+      service: CONTROLLER_ACCOUNT,
+      caBundle: () => this.credentials.caBundle,
+      addresses: () => view.replicas.otherAddresses,
+      reports: view.reports,
+      received(reports) {
+        for (const one of reports) view.reports.receive(one);
+      },
+      joined: () => this.agents.spreadStreams(),
+    });
+  }
+
+  #makeNodeMetrics(): NodeMetrics {
+    const { process, view } = this.#options;
+    return new NodeMetrics({
+      nodes: () => view.hub.nodes(),
+      reports: view.reports,
+      policies: () => view.compiling.policies,
+      missing: () => this.delivery.missing(),
+      clock: process.clock,
+    });
+  }
+
+  #makeConsole(): ControllerConsole {
+    const { context, process, view, lead } = this.#options;
+    return new ControllerConsole({
+      context,
+      clock: process.clock,
+      hub: view.hub,
+      compiling: view.compiling,
+      reports: view.reports,
+      statuses: lead.statuses,
+      questions: this.#questions,
+      missing: () => this.delivery.missing(),
+      unsetGates: lead.unsetGates,
+    });
+  }
+
+  #makeAgents(): AgentService {
+    const { context, process, view, lead, life } = this.#options;
+    const { api, hub, settings, metrics, compiling, reports } = view;
+    return controllerAgents({
+      context,
+      process,
+      account: CONTROLLER_ACCOUNT,
+      api,
+      hub,
+      settings,
+      metrics,
+      compiling,
+      reports,
+      nodeMetrics: this.#nodeMetrics,
+      delivery: this.delivery,
+      peers: this.peers,
+      nodeQuestions: this.#questions,
+      console: this.console,
+      heartbeats: lead.heartbeats,
+      isLeader: () => lead.isLeader(),
+      isOpen: () => life().isServing,
+      own: () => this.#ownState(),
+      onEvent: controllerLog(context.log).server,
+    });
+  }
+
+  #makeWebhook(): WebhookService {
+    const { context, process, view, lead } = this.#options;
+    return controllerWebhook({
+      context,
+      api: view.api,
+      compiling: view.compiling,
+      impact: (change, asker) => lead.guardrails.change(change, asker),
+      worlds: this.worlds,
+      source: view.watches.source,
+      keep: (deletion, milliseconds) => lead.statuses.definitions.keep(deletion, milliseconds),
+      paths: this.credentials.paths,
+      now: process.clock.now,
+    });
+  }
+
+  async #ownState(): Promise<ControllerState> {
+    const { context, process, view, lead, life } = this.#options;
+    return ownState({
+      context,
+      life: life(),
+      isLeading: lead.isLeader(),
+      missingRights: this.missingRights(),
+      gates: view.settings.gates(),
+      revision: view.hub.revision,
+      streams: this.agents.stats()?.watchers ?? 0,
+      others: this.peers.known,
+      certificateExpires: this.credentials.expires,
+      statusesWaiting: lead.statuses.waiting(),
+      leftOutServices: view.compiling.leftOutServices,
+      watches: view.watches.metrics(),
+      metrics: await view.metrics.registry.metrics(),
+      date: process.clock.date(),
+    });
+  }
+}
