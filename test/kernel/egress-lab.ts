@@ -104,8 +104,8 @@ const SEEN = `table inet seen {
   set v4 { type ipv4_addr; flags dynamic; size 65535; }
   set v6 { type ipv6_addr; flags dynamic; size 65535; }
   chain prerouting { type filter hook prerouting priority -300;
-    ip daddr ${SERVER.v4} update @v4 { ip saddr counter }
-    ip6 daddr ${SERVER.v6} update @v6 { ip6 saddr counter }
+    iif != "lo" ip daddr ${SERVER.v4} update @v4 { ip saddr counter }
+    iif != "lo" ip6 daddr ${SERVER.v6} update @v6 { ip6 saddr counter }
   }
 }
 `;

@@ -207,6 +207,7 @@ kernelSuite('floating addresses', () => {
   });
 
   it('a new process of the agent goes on, and what is replaced keeps what is alive', async () => {
+    assert.deepEqual(await nodes.node('gw-2').renew(EIP, LEASE), []);
     await nodes.node('gw-2').kill();
     const agent = nodes.start('gw-2');
     await agent.load();
