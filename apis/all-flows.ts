@@ -1,5 +1,4 @@
-import type { NodeFlow, NodeFlows } from './node-flows.ts';
-import { checkedFlows } from './node-flows-check.ts';
+import { type NodeFlow, type NodeFlows, parseNodeFlows } from './node-flows.ts';
 
 /** Kinds of a page: an answer has not room for many more. */
 const PAGE = 1_500;
@@ -8,8 +7,8 @@ const MOST_PAGES = 50;
 
 /**
  * All kinds of a node. Those that are there from the first page to the last are in the result, and
- * none is in it twice. Throws if `ask` does, if the node's answers have no end, and a TypeError if
- * one of them has another form.
+ * none is in it twice. Throws if `ask` does, if the node's answers have no end, and an
+ * InvalidError if one of them has another form.
  *
  * @param ask takes the parameters of a question about `flows`
  */
@@ -18,7 +17,7 @@ export async function allFlows(ask: (query: URLSearchParams) => Promise<unknown>
   let liveAt: string | null = null;
   let next: string | undefined = '';
   for (let page = 0; page < MOST_PAGES; page++) {
-    const { continue: after, ...answer }: NodeFlows = checkedFlows(
+    const { continue: after, ...answer }: NodeFlows = parseNodeFlows(
       await ask(new URLSearchParams({ continue: next, lines: String(PAGE) })),
     );
     flows.push(...answer.flows);

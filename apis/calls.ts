@@ -3,16 +3,18 @@
  * (agent/receive/call.ts) and the route of the server (controller/publish/calls.ts) follow from
  * them; calls between controllers are in controller/publish/peer-calls.ts.
  */
-import { type LeaseRequest, MOST_LEASE_REQUEST, parseLeaseAnswer } from './egress/lease.ts';
+import { LEASE_ANSWER, type LeaseRequest, MOST_LEASE_REQUEST } from './egress/lease.ts';
 import {
+  INWARD_ANSWER,
   INWARD_PATIENCE,
   type InwardQuestion,
   MOST_PROBES_BODY,
   type PeerAnswer,
-  parseInwardAnswer,
 } from './inward-probe.ts';
 import { MOST_ANSWER, type NodeAnswer } from './node-question.ts';
-import { NODE_VIEWS_PATH, type NodeReport } from './stream.ts';
+import type { NodeReport } from './node-report.ts';
+import { checked, decode } from './schema/shape.ts';
+import { NODE_VIEWS_PATH } from './stream.ts';
 
 export interface Call<Request, Answer> {
   readonly method: 'GET' | 'POST' | 'PUT';
@@ -30,17 +32,6 @@ export interface Call<Request, Answer> {
 export interface AgentCall<Request, Answer> extends Call<Request, Answer> {
   /** Bytes of the answer that the agent reads; 0: none is read. */
   readonly mostAnswer: number;
-}
-
-/** A message that is not valid; its text says what must be. */
-export class InvalidError extends Error {
-  override readonly name = 'InvalidError';
-}
-
-/** The result of a parser; throws InvalidError with its problem. */
-export function valid<T extends object>(parsed: T | { readonly problem: string }): T {
-  if ('problem' in parsed) throw new InvalidError(String(parsed.problem));
-  return parsed as T;
 }
 
 /** The path of a call about a node. */
@@ -69,7 +60,7 @@ export const AGENT_CALLS = {
     mostRequest: MOST_LEASE_REQUEST,
     mostAnswer: MOST_LEASE_ANSWER,
     patience: 500,
-    parseAnswer: (value: unknown, _: LeaseRequest) => valid(parseLeaseAnswer(value)),
+    parseAnswer: (value: unknown, _: LeaseRequest) => checked(LEASE_ANSWER, value),
   },
   /** Asks for connections to the node. */
   probes: {
@@ -78,7 +69,7 @@ export const AGENT_CALLS = {
     mostRequest: MOST_PROBES_BODY,
     mostAnswer: MOST_PROBES_BODY,
     patience: INWARD_PATIENCE.connection + INWARD_PATIENCE.onTheWay,
-    parseAnswer: (value: unknown, _: InwardQuestion) => valid(parseInwardAnswer(value)),
+    parseAnswer: (value: unknown, _: InwardQuestion) => decode(INWARD_ANSWER, value),
   },
   /** Answers a ProbeUpdate. */
   probeAnswer: {

@@ -2,6 +2,7 @@
  * The state of the controllers: for users at `controllers`, for each other below `controllerstate`.
  * Nodes and their objects are not in it.
  */
+import { checked, object, text } from './schema/shape.ts';
 import { CONTROL_PLANE, type GateValue } from './stream.ts';
 
 const ROOT = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
@@ -71,8 +72,7 @@ export interface ControllerList {
   readonly items: readonly ControllerItem[];
 }
 
-/** As another controller sent it, of whatever version; null: it is no state. */
-export function parseControllerState(value: unknown): ControllerState | null {
-  const { name, version } = Object(value) as Readonly<Record<string, unknown>>;
-  return typeof name === 'string' && typeof version === 'string' ? (value as ControllerState) : null;
+/** As another controller sent it, of whatever version. Throws InvalidError. */
+export function parseControllerState(value: unknown): ControllerState {
+  return checked(object({ name: text(), version: text() }), value, 'its state') as object as ControllerState;
 }

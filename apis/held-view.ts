@@ -2,19 +2,25 @@ import { hash } from 'node:crypto';
 import type { AddressSet, CompiledRule, ServiceSet } from './compiled.ts';
 import { egressObjects } from './egress/messages.ts';
 import type { NodeEgress } from './egress/node-egress.ts';
-import { asFields } from './schema/json-schema.ts';
+import { mapOf, type Of, object, text } from './schema/shape.ts';
 import type { Update } from './stream.ts';
 import { addressSetMessage, serviceSetMessage, toWrittenRule } from './wire.ts';
+
+const DIGESTS = mapOf(text());
 
 /**
  * The objects of a view that an agent holds, each with the digest of its message: address sets and
  * service sets by id, rule groups by name. With it, another controller than the one that sent the
  * view needs to send only the differences.
  */
-export type HeldView = { readonly [kind in HeldKind]: Readonly<Record<string, string>> } & {
-  /** Sets and buckets of egress gateways (egress/messages.ts); absent: the agent holds none. */
-  readonly egress?: Readonly<Record<string, string>>;
-};
+export type HeldView = Of<typeof HELD_VIEW>;
+export const HELD_VIEW = object(
+  { addressSets: DIGESTS, serviceSets: DIGESTS, rules: DIGESTS },
+  {
+    /** Sets and buckets of egress gateways (egress/messages.ts); absent: the agent holds none. */
+    egress: DIGESTS,
+  },
+);
 
 export const HELD_KINDS = ['addressSets', 'serviceSets', 'rules'] as const;
 export type HeldKind = (typeof HELD_KINDS)[number];
@@ -33,17 +39,6 @@ export function toBody(update: Update): Buffer {
 /** The first 96 bits of the SHA-256, in hexadecimal. */
 export function digestOf(body: Buffer): string {
   return hash('sha256', body).slice(0, 24);
-}
-
-/** Checks a held view that was received; null if it is not one. */
-export function parseHeldView(value: unknown): HeldView | null {
-  const fields = asFields(value);
-  const isHeld = (kind: string): boolean => {
-    const digests = asFields(fields?.[kind]);
-    return digests !== null && Object.values(digests).every((digest) => typeof digest === 'string');
-  };
-  const kinds = fields?.egress === undefined ? HELD_KINDS : [...HELD_KINDS, 'egress'];
-  return kinds.every(isHeld) ? (value as HeldView) : null;
 }
 
 /** Computes held views; the digest of an object that has not changed is not computed again. */

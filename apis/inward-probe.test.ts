@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { inwardConnection, parseInwardAnswer, parseInwardQuestion, parsePeerAnswer } from './inward-probe.ts';
+import { INWARD_ANSWER, INWARD_QUESTION, inwardConnection, PEER_ANSWER } from './inward-probe.ts';
+import { decode } from './schema/shape.ts';
 
 const BOTH = ['192.0.2.1', '2001:db8::1', '192.0.2.2'];
 
@@ -25,7 +26,7 @@ describe('inward probes on the wire', () => {
 
   it('are refused where they are not valid, and cut to the longest time', () => {
     const asked = { probes: [{ name: 'ssh', prober: 'b', more: 1 }], milliseconds: 1e9 };
-    assert.deepEqual(parseInwardQuestion(asked), {
+    assert.deepEqual(decode(INWARD_QUESTION, asked), {
       probes: [{ name: 'ssh', prober: 'b' }],
       milliseconds: 3_000,
     });
@@ -34,14 +35,14 @@ describe('inward probes on the wire', () => {
       { probes: [{ name: 'x'.repeat(254) }], milliseconds: 1 },
       { probes: Array(12).fill({ name: 'ssh' }), milliseconds: 1 },
     ];
-    for (const one of questions) assert.ok('problem' in parseInwardQuestion(one), JSON.stringify(one));
+    for (const one of questions) assert.ok(!INWARD_QUESTION.accepts(one), JSON.stringify(one));
     const made = { name: 'ssh', prober: 'b', address: '192.0.2.1', error: null, source: null };
-    assert.deepEqual(parseInwardAnswer({ results: [made] }), { results: [made] });
+    assert.deepEqual(decode(INWARD_ANSWER, { results: [made] }), { results: [made] });
     for (const one of [null, { results: [{ ...made, error: 5 }] }, { results: [{ name: 'ssh' }] }])
-      assert.ok('problem' in parseInwardAnswer(one), JSON.stringify(one));
+      assert.ok(!INWARD_ANSWER.accepts(one), JSON.stringify(one));
     const answer = { id: '1', error: 'no answer', source: '192.0.2.1' };
-    assert.deepEqual(parsePeerAnswer({ ...answer, more: 1 }), answer);
+    assert.deepEqual(decode(PEER_ANSWER, { ...answer, more: 1 }), answer);
     for (const one of [null, { ...answer, source: 'here' }, { ...answer, id: '' }])
-      assert.ok('problem' in parsePeerAnswer(one), JSON.stringify(one));
+      assert.ok(!PEER_ANSWER.accepts(one), JSON.stringify(one));
   });
 });

@@ -1,70 +1,167 @@
 /** The kinds of flows that a node has, as its agent answers (docs/flows.md). */
-import type { FailsafeEntry } from './config.ts';
-import type { Answer, Flow, Verdict } from './flow.ts';
-import type { Direction } from './objects.ts';
+import { parseAddress, parseCidr } from '../lib/net/address.ts';
+import type { FailsafeEntry, FailsafePeers } from './config.ts';
+import type { Answer, Flow } from './flow.ts';
+import type { RuleAction } from './objects.ts';
+import { parseFlow } from './parse-flow.ts';
+import { PROTOCOL_NUMBERS } from './protocols.ts';
+import {
+  BOOLEAN,
+  COUNT,
+  checked,
+  either,
+  FLAG,
+  integer,
+  list,
+  nullable,
+  type Of,
+  object,
+  oneOf,
+  type Shape,
+  shape,
+  TIME,
+  text,
+  tuple,
+  where,
+} from './schema/shape.ts';
 
-/** Kinds of flows of a node. Times are ISO 8601, to the second. */
-export interface NodeFlows {
-  readonly node: string;
-  /** Since when flows are seen. */
-  readonly since: string;
-  /** When live connections were counted; null: they cannot be. */
-  readonly liveAt: string | null;
-  /** Last seen first; of a page, in the order of their keys. */
-  readonly flows: readonly NodeFlow[];
-  /** Whether more kinds match. */
-  readonly isCut: boolean;
-  /**
-   * The place where the next page begins. Absent: this was the last, or pages were not asked for.
-   */
-  readonly continue?: string;
-  /**
-   * The agent's additions to the failsafe list of egress (NodeState.controlPlane); absent: nothing.
-   */
-  readonly controlPlane?: readonly FailsafeEntry[];
-  /** Kinds of the inventory. */
-  readonly kinds: number;
-  readonly missed: Readonly<Missed>;
+const VERDICT = oneOf('Allow', 'Drop', 'Reject');
+const PORT = integer(0, 65_535);
+const BYTE = integer(0, 255);
+const PROTOCOL = either(
+  'a protocol',
+  oneOf(...(Object.keys(PROTOCOL_NUMBERS) as (keyof typeof PROTOCOL_NUMBERS)[])),
+  BYTE,
+);
+const PEER = where(text(), 'an IP address or CIDR', (one) => {
+  return parseAddress(one) !== null || parseCidr(one) !== null;
+});
+/** Its link group is a number: names are those of the agent's configuration. */
+const FLOW = shape<Flow>('a flow', isFlow);
+
+function isFlow(value: unknown): boolean {
+  try {
+    return typeof parseFlow(value).interfaceGroup !== 'string';
+  } catch {
+    return false;
+  }
 }
 
-export interface NodeFlow {
-  readonly direction: Direction;
-  readonly traffic: 'Host' | 'NodePort';
-  /** An address, or a CIDR for many. */
-  readonly peer: string;
-  readonly protocol: NonNullable<Flow['protocol']>;
-  /** The server's port. */
-  readonly port?: number;
-  readonly icmpType?: number;
-  readonly icmpCode?: number;
-  /** Many ports, or types, that no other kind names. */
-  readonly allPorts?: true;
-  /** Link group of the interface: a name of the configuration, else the number. Absent: none. */
-  readonly interfaceGroup?: string | number;
-  /** The verdict on the flows. */
-  readonly verdict: Verdict;
-  readonly connections: number;
-  /** Null: not known. */
-  readonly live: number | null;
-  readonly firstSeen: string;
-  readonly lastSeen: string;
-  /**
-   * The flow that rules are asked about: the last one of the kind. Where the kind has many peers or
-   * ports, it is one example of them.
-   */
-  readonly flow: Flow;
-  /** The decision of the rules in force; null: none are in force. */
-  readonly decision: Answer | null;
-}
+const RULE = { policy: text(), rule: text() };
+/** A newer agent may have other reasons, and other actions. */
+const ANSWER: Shape<Answer> = object(
+  {
+    verdict: VERDICT,
+    policy: nullable(text()),
+    rule: nullable(text()),
+    ruleIndex: nullable(COUNT),
+    tier: nullable(text()),
+    reason: text() as Shape<Answer['reason']>,
+    skipped: list(object(RULE)),
+  },
+  {
+    exemption: text(),
+    audited: list(object({ ...RULE, action: text() as Shape<RuleAction> })),
+  },
+);
+
+export type NodeFlow = Of<typeof NODE_FLOW>;
+export const NODE_FLOW = where(
+  object(
+    {
+      direction: oneOf('ingress', 'egress'),
+      traffic: oneOf('Host', 'NodePort'),
+      /** An address, or a CIDR for many. */
+      peer: PEER,
+      protocol: PROTOCOL,
+      /** The verdict on the flows. */
+      verdict: VERDICT,
+      connections: COUNT,
+      /** Null: not known. */
+      live: nullable(COUNT),
+      firstSeen: TIME,
+      lastSeen: TIME,
+      /**
+       * The flow that rules are asked about: the last one of the kind. Where the kind has many
+       * peers or ports, it is one example of them.
+       */
+      flow: FLOW,
+      /** The decision of the rules in force; null: none are in force. */
+      decision: nullable(ANSWER),
+    },
+    {
+      /** The server's port. */
+      port: PORT,
+      icmpType: BYTE,
+      icmpCode: BYTE,
+      /** Many ports, or types, that no other kind names. */
+      allPorts: FLAG,
+      /**
+       * Link group of the interface: a name of the configuration, else the number. Absent: none.
+       */
+      interfaceGroup: either("a group's name or number", text(), integer(0)),
+    },
+  ),
+  'a kind of flows',
+  ({ traffic, direction }) => traffic === 'Host' || direction === 'ingress',
+);
+
+const FAILSAFE_ENTRY: Shape<FailsafeEntry> = object(
+  {
+    protocol: oneOf('tcp', 'udp', 'sctp'),
+    ports: where(tuple(PORT, PORT), 'two ports', ({ length }) => length === 2),
+    peers: either('peers', text() as Shape<FailsafePeers>, list(text())),
+  },
+  { apiServer: FLAG },
+);
 
 /** Flows that an inventory lacks. */
-export interface Missed {
+export type Missed = { -readonly [K in keyof Of<typeof MISSED>]: number };
+const MISSED = object({
   /** Kinds that were left out because there were too many. */
-  leftOut: number;
+  leftOut: COUNT,
   /** Times that the kernel discarded events because the agent was too slow. */
-  overruns: number;
+  overruns: COUNT,
   /** Seconds in which more connections began than the agent reads. */
-  busySeconds: number;
+  busySeconds: COUNT,
+});
+
+/** Kinds of flows of a node. Times are ISO 8601, to the second. */
+export type NodeFlows = Of<typeof NODE_FLOWS>;
+const NODE_FLOWS = object(
+  {
+    node: text(),
+    /** Since when flows are seen. */
+    since: TIME,
+    /** When live connections were counted; null: they cannot be. */
+    liveAt: nullable(TIME),
+    /** Last seen first; of a page, in the order of their keys. */
+    flows: list(NODE_FLOW),
+    /** Whether more kinds match. */
+    isCut: BOOLEAN,
+    /** Kinds of the inventory. */
+    kinds: COUNT,
+    missed: MISSED,
+  },
+  {
+    /**
+     * The place where the next page begins. Absent: this was the last, or pages were not asked for.
+     */
+    continue: text(),
+    /**
+     * The agent's additions to the failsafe list of egress (NodeState.controlPlane); absent:
+     * nothing.
+     */
+    controlPlane: list(FAILSAFE_ENTRY),
+  },
+);
+
+/**
+ * The flows that a node answers with. A node may be compromised, and its answer is shown together
+ * with those of others, and becomes part of policies. Throws InvalidError.
+ */
+export function parseNodeFlows(answer: unknown): NodeFlows {
+  return checked(NODE_FLOWS, answer, 'its answer is not one about flows');
 }
 
 /** The text of a bundle in place of flows, and the reason. */

@@ -1,4 +1,4 @@
-import type { NodeReport } from './stream.ts';
+import type { NodeReport } from './node-report.ts';
 
 export const NODE_PHASES = [
   /** All rules that were sent to it are in force. */

@@ -4,6 +4,7 @@
  * stream (QuestionUpdate), the agent's answer, and the messages that controllers pass on to each
  * other.
  */
+import { either, FLAG, type Of, object, oneOf, text, where } from './schema/shape.ts';
 import { NODE_VIEWS_PATH } from './stream.ts';
 
 /** Subresources of a node view; metrics have a path of their own (scrape-path.ts). */
@@ -18,32 +19,10 @@ export const NODE_DATA = [
 ] as const;
 export type NodeData = (typeof NODE_DATA)[number];
 
-export interface NodeQuestion {
-  readonly about: NodeData | 'metrics';
-  /** Parameters as in the query of a URL, without `?`; '': none. */
-  readonly query: string;
-}
-
 /** Where users get what a node knows. */
 export function nodeDataPath(node: string, about: NodeData): string {
   return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/${about}`;
 }
-
-/**
- * JSON; metrics: Prometheus' text format. Or the reason why there is none: `isRefused` if the
- * question was wrong.
- */
-export type Answered = { readonly text: string } | { readonly problem: string; readonly isRefused?: true };
-
-export type NodeAnswer = { readonly id: string } & Answered;
-
-/**
- * The message that one controller passes on to another; a question is answered with Answered, or
- * `{}`.
- */
-export type PassedQuestion =
-  | ({ readonly kind: 'question'; readonly node: string } & NodeQuestion)
-  | { readonly kind: 'answer'; readonly node: string; readonly answer: NodeAnswer };
 
 /** Milliseconds that an agent has for an answer, and another controller beyond them. */
 export const QUESTION_PATIENCE = { agent: 4_000, onTheWay: 1_000 } as const;
@@ -54,33 +33,38 @@ export const MOST_PASSED = MOST_ANSWER + 1024;
 /** Characters of a query; a request's head is 8 KiB at most. */
 export const LONGEST_QUERY = 4096;
 
-const LONGEST_ID = 64;
-const LONGEST_PROBLEM = 500;
+export type NodeQuestion = Of<typeof NODE_QUESTION>;
+const QUESTION = {
+  about: oneOf(...NODE_DATA, 'metrics'),
+  /** Parameters as in the query of a URL, without `?`; '': none. */
+  query: text(LONGEST_QUERY),
+};
+export const NODE_QUESTION = object(QUESTION);
 
-type Fields = Readonly<Record<string, unknown>>;
+const ID = where(text(64), 'an id', (one) => one !== '');
+const TEXT = { text: text() };
+/** `isRefused`: the question was wrong. */
+const PROBLEM = { problem: text(500) };
+const NO_ANSWER = 'text or problem';
 
-export function isNodeData(part: string | undefined): part is NodeData {
-  return NODE_DATA.some((one) => one === part);
-}
+/** JSON; metrics: Prometheus' text format. Or the reason why there is none. */
+export type Answered = Of<typeof ANSWERED>;
+export const ANSWERED = either(NO_ANSWER, object(TEXT), object(PROBLEM, { isRefused: FLAG }));
 
-/** Null: it is no question. */
-export function parseNodeQuestion(value: unknown): NodeQuestion | null {
-  const { about, query }: Fields = Object(value);
-  if (about !== 'metrics' && !(typeof about === 'string' && isNodeData(about))) return null;
-  return typeof query === 'string' && query.length <= LONGEST_QUERY ? { about, query } : null;
-}
+export type NodeAnswer = Of<typeof NODE_ANSWER>;
+export const NODE_ANSWER = either(
+  `id, and ${NO_ANSWER}`,
+  object({ id: ID, ...TEXT }),
+  object({ id: ID, ...PROBLEM }, { isRefused: FLAG }),
+);
 
-/** Null: it is neither. */
-export function parseAnswered(value: unknown): Answered | null {
-  const { text, problem, isRefused }: Fields = Object(value);
-  if (typeof text === 'string') return { text };
-  if (typeof problem !== 'string' || problem.length > LONGEST_PROBLEM) return null;
-  return isRefused === true ? { problem, isRefused } : { problem };
-}
-
-export function parseNodeAnswer(value: unknown): NodeAnswer | null {
-  const { id }: Fields = Object(value);
-  const answered = parseAnswered(value);
-  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID || answered === null) return null;
-  return { id, ...answered };
-}
+/**
+ * The message that one controller passes on to another; a question is answered with Answered, or
+ * `{}`.
+ */
+export type PassedQuestion = Of<typeof PASSED_QUESTION>;
+export const PASSED_QUESTION = either(
+  'a question or an answer',
+  object({ kind: oneOf('question'), node: text(), ...QUESTION }),
+  object({ kind: oneOf('answer'), node: text(), answer: NODE_ANSWER }),
+);

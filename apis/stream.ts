@@ -1,13 +1,11 @@
 import { present } from '../lib/sharing/present.ts';
 import type { ProbeTarget } from './config.ts';
-import type { DataplaneName } from './dataplanes.ts';
 import type { EgressPart, EgressSet } from './egress/entries.ts';
 import type { EgressWholeMessage, WrittenEntries } from './egress/messages.ts';
-import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } from './wire.ts';
 
 /**
- * Messages from the controller to an agent, and the agent's report:
+ * Messages from the controller to an agent (its reports: node-report.ts):
  * `controlplane.nodewall.io/v1alpha1` over HTTPS.
  *
  * A watch (`NODE_VIEWS_PATH?watch=true&fieldSelector=metadata.name=NODE`) answers with
@@ -223,130 +221,3 @@ export interface BookmarkUpdate {
  * (controller/publish/revision.ts).
  */
 export type StreamMessage = Update & { readonly sequence: number; readonly revision: string };
-
-/** A rule, or a whole policy, that a node cannot enforce. */
-export interface FailingRule {
-  readonly apiGroup: ApiGroup;
-  readonly policy: string;
-  readonly generation: number;
-  /** Null if the whole policy fails. */
-  readonly rule: string | null;
-  readonly reason: string;
-  /** It was rolled back (guarded apply), and the version before is in force. Absent: it was not. */
-  readonly rolledBack?: true;
-}
-
-/** A version of a policy that is in force and not confirmed yet (guarded apply). */
-export interface TriedPolicy {
-  readonly apiGroup: ApiGroup;
-  readonly policy: string;
-  readonly generation: number;
-  /** It is not in force yet: the confirmed rules are proven first. Absent: it is. */
-  readonly isWaiting?: true;
-  /** Why it is not confirmed: probes that fail since the change. Absent: none does. */
-  readonly reason?: string;
-}
-
-/** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */
-export interface NodeReport {
-  readonly node: string;
-  /** Revision of the last bookmark received; null before the first. */
-  readonly revision: string | null;
-  /** The revision in force; null if no state from the controller is. */
-  readonly enforced: string | null;
-  /** Whether the feature gate lets the agent enforce anything. */
-  readonly enabled: boolean;
-  /**
-   * Reason of `nodewall off` on this node ('' if none was given): nothing is enforced. Absent if
-   * nodewall is not off.
-   */
-  readonly off?: string;
-  /**
-   * Why the agent cannot apply the controller's whole view; the state enforced before stays in
-   * force. Absent if it can.
-   */
-  readonly viewError?: string;
-  /** At most `MOST_FAILING`. */
-  readonly failing: readonly FailingRule[];
-  /**
-   * Versions of policies that are not confirmed yet (guarded apply). At most
-   * `MOST_FAILING`; absent: none.
-   */
-  readonly tried?: readonly TriedPolicy[];
-  /** Number of policies in force. */
-  readonly policies: number;
-  /** The node's own addresses, as its kernel reports them. */
-  readonly hostAddresses: readonly string[];
-  /** Version of nodewall. */
-  readonly version: string;
-  /** The agent's support of rules beyond version 0.1: of `AGENT_FEATURES`; absent: none. */
-  readonly features?: readonly string[];
-  /** Absent: the agent has nothing to say of egress gateways, or is of a version without them. */
-  readonly egress?: NodeEgressReport;
-  /** The agent's counts; absent: it is of a version before this field. */
-  readonly totals?: NodeTotals;
-  readonly dataplane: DataplaneName;
-  /** ISO 8601, UTC. In reports that the controller shows: the time at which the report arrived. */
-  readonly time: string;
-}
-
-/** Counts of a node: what the controllers' metrics of all nodes are made of. */
-export interface NodeTotals {
-  /**
-   * Times that a third party changed what the agent keeps in the kernel, since the agent started.
-   */
-  readonly drifts: number;
-  /** Changes that guarded apply rolled back, since the agent started. */
-  readonly rollbacks: number;
-  /** Records of flows and of egress gateways that were not written, since the agent started. */
-  readonly recordsLost: number;
-  /** Packets that rules dropped or rejected, since the agent started. */
-  readonly denied: number;
-  /** Rules in force from which the traffic of the failsafe list is exempt. */
-  readonly failsafeRules: number;
-  /**
-   * The enforced rules that drop or reject and were hit, sorted by id: at most `MOST_RULE_TOTALS`.
-   * Absent: nothing is enforced now.
-   */
-  readonly rules?: readonly RuleTotal[];
-  /** There are more rules than in `rules`. */
-  readonly isCut?: true;
-}
-
-/** Counted for as long as the node has the rule, over restarts of the agent. */
-export type RuleTotal = readonly [id: string, packets: number, bytes: number];
-
-/** Maximum length of NodeTotals.rules. */
-export const MOST_RULE_TOTALS = 100;
-
-/** A node's report on egress gateways. */
-export interface NodeEgressReport {
-  /** Why it steers nothing, whatever its view says; absent: it does what its view says. */
-  readonly refused?: string;
-  /** The address of its end of the tunnel that is in force; absent: none is. */
-  readonly tunnel?: string;
-  /**
-   * The public key of its WireGuard device; absent: it has none, as egress.encryption is None.
-   */
-  readonly key?: string;
-  /**
-   * Objects that the network configuration lacks, whose connections are dropped; absent: nothing.
-   * At most `MOST_EGRESS_PROBLEMS`.
-   */
-  readonly problems?: readonly string[];
-}
-
-/** In NodeReport.features: the agent steers as its view says. */
-export const EGRESS_FEATURE = 'egress';
-/** Maximum length of NodeEgressReport.problems. */
-export const MOST_EGRESS_PROBLEMS = 5;
-
-/**
- * Features that a rule may need, and that agents of earlier versions ignore. `established`:
- * RuleSource.established.
- */
-export const AGENT_FEATURES = ['established'] as const;
-export type AgentFeature = (typeof AGENT_FEATURES)[number];
-
-/** Maximum length of NodeReport.failing. */
-export const MOST_FAILING = 100;

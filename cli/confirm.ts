@@ -1,5 +1,6 @@
 import { agentLock } from '../agent/run/agent-lock.ts';
-import { NODE_VIEWS_PATH, type NodeReport } from '../apis/stream.ts';
+import type { NodeReport } from '../apis/node-report.ts';
+import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';

@@ -1,6 +1,6 @@
 import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-filter.ts';
 import type { NodeFlow, NodeFlows } from '../apis/node-flows.ts';
-import { checkedFlows } from '../apis/node-flows-check.ts';
+import { parseNodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
@@ -51,7 +51,7 @@ async function reading(
   if (node === undefined && !allNodes) return await run(async () => [await flowsOfMachine(options)]);
   const query = toFlowQuery(options);
   return await withCluster(kubeconfig, async (request) => {
-    const ask = async (one: string) => checkedFlows(await askNode(request, one, 'flows', query));
+    const ask = async (one: string) => parseNodeFlows(await askNode(request, one, 'flows', query));
     if (node !== undefined) return await run(async () => [await ask(node)]);
     return await run(async () => {
       const nodes = await nodeNames(request);

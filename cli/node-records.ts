@@ -6,7 +6,7 @@ import {
   toQuery,
   wholeNumber,
 } from '../agent/record/record-filter.ts';
-import { asFields } from '../apis/schema/json-schema.ts';
+import { checked, list, type Of, object, type Shape, text } from '../apis/schema/shape.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -22,12 +22,14 @@ export interface NodeRecordsOptions extends OfNode, FilterOptions {
   readonly output: 'text' | 'json';
 }
 
-interface Records {
-  readonly records: readonly ReadRecord[];
-  readonly isCut: boolean;
+/** A record is any object: the node may be newer. */
+const RECORD = object({}) as Shape<ReadRecord>;
+type Records = Of<typeof RECORDS>;
+const RECORDS = object({
+  records: list(RECORD),
   /** The node's time when it began to read. */
-  readonly time: string;
-}
+  time: text(),
+});
 
 /** Milliseconds between two questions to the same node. */
 const INTERVAL = 1_000;
@@ -86,7 +88,11 @@ class FollowedNodes {
     const seen = this.#seen.get(node);
     if (seen !== undefined) query.set('since', seen.time);
     if (seen !== undefined) query.set('lines', '1000');
-    const found = checkedRecords(await askNode(this.#request, node, 'records', query));
+    const found = checked(
+      RECORDS,
+      await askNode(this.#request, node, 'records', query),
+      'its answer is not one about records',
+    );
     this.#failing.delete(node);
     return this.#unseen(node, found);
   }
@@ -106,14 +112,6 @@ class FollowedNodes {
     this.#seen.set(node, { time, texts: new Set(texts) });
     return records.filter((one) => !seen.has(JSON.stringify(one)));
   }
-}
-
-/** Throws a TypeError if what a node answers has another form. */
-function checkedRecords(answer: unknown): Records {
-  const { records, time }: Readonly<Record<string, unknown>> = Object(answer);
-  const isWhole = Array.isArray(records) && records.every((one) => asFields(one) !== null);
-  if (isWhole && typeof time === 'string') return answer as Records;
-  throw new TypeError('its answer is not one about records');
 }
 
 function queryOf(options: NodeRecordsOptions): URLSearchParams {

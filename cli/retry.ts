@@ -1,6 +1,7 @@
 import { agentLock } from '../agent/run/agent-lock.ts';
+import type { NodeReport } from '../apis/node-report.ts';
 import type { ApiGroup } from '../apis/objects.ts';
-import { NODE_VIEWS_PATH, type NodeReport } from '../apis/stream.ts';
+import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import { RETRY_ANNOTATION } from '../apis/validate/policy.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

@@ -1,4 +1,5 @@
-import { NODE_VIEWS_PATH, type NodeReport } from '../apis/stream.ts';
+import type { NodeReport } from '../apis/node-report.ts';
+import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 

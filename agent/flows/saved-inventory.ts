@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isCount } from '../../apis/node-flows-check.ts';
+import { COUNT } from '../../apis/schema/shape.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 import { BOUNDS, type Bounds, FlowInventory } from './flow-inventory.ts';
 import { type FlowKind, type Fold, foldedPeer, kindKey, type SeenFlow } from './flow-kind.ts';
@@ -37,10 +37,10 @@ export function parseInventory(text: string, now: number, bounds: Bounds = BOUND
   const { format, node, since, missed } = parseLine(head, 1);
   if (format !== FORMAT) throw new TypeError(`its format is ${JSON.stringify(format)}, not ${FORMAT}`);
   if (typeof node !== 'string') throw new TypeError('line 1 names no node');
-  const inventory = new FlowInventory(isCount(since) ? Math.min(since, now) : now, bounds);
+  const inventory = new FlowInventory(COUNT.accepts(since) ? Math.min(since, now) : now, bounds);
   for (const name of ['leftOut', 'overruns', 'busySeconds'] as const) {
     const count = Object(missed)[name];
-    if (isCount(count)) inventory.missed[name] = count;
+    if (COUNT.accepts(count)) inventory.missed[name] = count;
   }
   for (const [i, line] of lines.entries()) {
     const kind = toKind(parseLine(line, i + 2), now);
@@ -66,7 +66,7 @@ function toKind(fields: Fields, now: number): FlowKind | null {
   const last = toSeenFlow(fields);
   const fold = toFold(fields.fold);
   if (last === null || fold === null) return null;
-  if (!isCount(firstSeen) || !isCount(lastSeen) || !isCount(connections)) return null;
+  if (!COUNT.accepts(firstSeen) || !COUNT.accepts(lastSeen) || !COUNT.accepts(connections)) return null;
   const peer = foldedPeer(last.peer, fold.peers);
   const times = { firstSeen: Math.min(firstSeen, lastSeen, now), lastSeen: Math.min(lastSeen, now) };
   return {

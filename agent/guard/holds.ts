@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { FailingRule, TriedPolicy } from '../../apis/node-report.ts';
 import type { ApiGroup } from '../../apis/objects.ts';
-import type { FailingRule, TriedPolicy } from '../../apis/stream.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { policyKey, substitute } from '../apply/plan/substitute.ts';
 import type { Fault, GuardState, Hold, HoldReason, PolicyChange, Proof, Trial } from './guard-state.ts';

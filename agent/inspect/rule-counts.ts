@@ -1,39 +1,58 @@
 import type { CompiledRule } from '../../apis/compiled.ts';
-import { isCount, isTime } from '../../apis/node-flows-check.ts';
+import {
+  COUNT,
+  checked,
+  list,
+  nullable,
+  type Of,
+  object,
+  oneOf,
+  TIME,
+  text,
+} from '../../apis/schema/shape.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
-import { type RuleWidth, ruleWidth } from './rule-width.ts';
+import { ruleWidth } from './rule-width.ts';
 import { readState, readTotals } from './saved-state.ts';
 
-export type Count = Pick<RuleTotals, 'packets' | 'bytes' | 'lastHit'>;
+export type Count = Of<typeof COUNTER>;
+const TOTALS = { packets: COUNT, bytes: COUNT, lastHit: nullable(TIME) };
+const COUNTER = object(TOTALS);
 
 /** A rule in force, and its counters. */
-export interface CountedRule extends Count {
-  readonly id: string;
-  readonly direction: CompiledRule['source']['direction'];
-  readonly tier: string;
-  readonly policy: string;
-  readonly apiGroup: string;
-  readonly rule: string;
-  readonly ruleIndex: number;
-  readonly action: CompiledRule['action'];
-  readonly mode: CompiledRule['mode'];
-  readonly traffic: CompiledRule['traffic'];
-  /** Since when it is counted (ISO 8601); null: it is not yet. */
-  readonly since: string | null;
-  /** For rules that allow by addresses; absent: it is another. */
-  readonly width?: RuleWidth;
-}
+export type CountedRule = Of<typeof COUNTED_RULE>;
+const COUNTED_RULE = object(
+  {
+    id: text(),
+    direction: oneOf('ingress', 'egress'),
+    tier: text(),
+    policy: text(),
+    apiGroup: text(),
+    rule: text(),
+    ruleIndex: COUNT,
+    action: oneOf('Allow', 'Drop', 'Reject', 'Pass'),
+    mode: oneOf('Enforce', 'Audit'),
+    traffic: oneOf('Host', 'NodePort'),
+    /** Since when it is counted (ISO 8601); null: it is not yet. */
+    since: nullable(TIME),
+    ...TOTALS,
+  },
+  {
+    /** For rules that allow by addresses; absent: it is another. */
+    width: object({ v4: nullable(COUNT), v6: nullable(COUNT), ports: nullable(COUNT) }),
+  },
+);
 
 /** The rules in force on a node, in the order of evaluation. */
-export interface RuleCounts {
-  readonly node: string;
-  readonly rules: readonly CountedRule[];
+export type RuleCounts = Of<typeof RULE_COUNTS>;
+const RULE_COUNTS = object({
+  node: text(),
+  rules: list(COUNTED_RULE),
   /** Packets of anti-spoofing. */
-  readonly spoofed: Count;
+  spoofed: COUNTER,
   /** Why the counters may be older than now; null: they are of now. */
-  readonly remark: string | null;
-}
+  remark: nullable(text()),
+});
 
 /**
  * The key of a rule where the answers of several nodes are added up. Not the id alone: a node that
@@ -70,45 +89,7 @@ function countOf({ packets, bytes, lastHit }: Count = { packets: 0, bytes: 0, la
   return { packets, bytes, lastHit };
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-/** Reads the answer of another node, which may be compromised. Throws a TypeError if it is none. */
+/** Reads the answer of another node, which may be compromised. Throws InvalidError. */
 export function toRuleCounts(answer: unknown): RuleCounts {
-  const { node, rules, spoofed, remark }: Fields = Object(answer);
-  const wrong = Array.isArray(rules) ? rules.findIndex((rule) => !isCountedRule(rule)) : -1;
-  const isWhole =
-    typeof node === 'string' &&
-    Array.isArray(rules) &&
-    isCounter(spoofed) &&
-    (remark === null || typeof remark === 'string');
-  if (isWhole && wrong === -1) return answer as RuleCounts;
-  throw new TypeError(`its answer is not one about counters${wrong === -1 ? '' : `: rules[${wrong}]`}`);
-}
-
-const TEXTS = ['id', 'tier', 'policy', 'apiGroup', 'rule'] as const;
-
-function isCountedRule(value: unknown): boolean {
-  const rule: Fields = Object(value);
-  const { direction, ruleIndex, action, mode, traffic, since, width } = rule;
-  return (
-    TEXTS.every((name) => typeof rule[name] === 'string') &&
-    (direction === 'ingress' || direction === 'egress') &&
-    (action === 'Allow' || action === 'Drop' || action === 'Reject' || action === 'Pass') &&
-    (mode === 'Enforce' || mode === 'Audit') &&
-    (traffic === 'Host' || traffic === 'NodePort') &&
-    isCount(ruleIndex) &&
-    (since === null || isTime(since)) &&
-    isCounter(rule) &&
-    (width === undefined || isWidth(width))
-  );
-}
-
-function isCounter(value: unknown): boolean {
-  const { packets, bytes, lastHit }: Fields = Object(value);
-  return isCount(packets) && isCount(bytes) && (lastHit === null || isTime(lastHit));
-}
-
-function isWidth(value: unknown): boolean {
-  const { v4, v6, ports }: Fields = Object(value);
-  return [v4, v6, ports].every((one) => one === null || isCount(one));
+  return checked(RULE_COUNTS, answer, 'its answer is not one about counters');
 }

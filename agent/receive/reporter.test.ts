@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { Reporter } from './reporter.ts';

@@ -1,5 +1,5 @@
 import { AGENT_CALLS } from '../../apis/calls.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { callController } from './call.ts';

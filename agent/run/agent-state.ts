@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
-import type { FailingRule, GateValue } from '../../apis/stream.ts';
+import type { FailingRule } from '../../apis/node-report.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import type { Wanted } from '../apply/envelope.ts';
 import { policyKey, substitute } from '../apply/plan/substitute.ts';
 import type { PolicyId } from '../receive/api-server.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { freePorts } from '../../test/cluster/ports.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/control-plane.ts';

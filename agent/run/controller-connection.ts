@@ -6,7 +6,8 @@ import {
   type PeerAnswer,
 } from '../../apis/inward-probe.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
-import type { NodeReport, ProbeUpdate } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import type { ProbeUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { VERSION } from '../../lib/process/version.ts';

@@ -10,7 +10,7 @@ import {
   type NodeReport,
   type NodeTotals,
   type TriedPolicy,
-} from '../../apis/stream.ts';
+} from '../../apis/node-report.ts';
 import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/plan/substitute.ts';

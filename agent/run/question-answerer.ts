@@ -2,9 +2,9 @@ import { AGENT_CALLS } from '../../apis/calls.ts';
 import {
   type Answered,
   MOST_ANSWER,
+  NODE_QUESTION,
   type NodeAnswer,
   type NodeQuestion,
-  parseNodeQuestion,
 } from '../../apis/node-question.ts';
 import type { QuestionUpdate } from '../../apis/stream.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
@@ -58,8 +58,9 @@ export class QuestionAnswerer {
   }
 
   async #answered(update: QuestionUpdate): Promise<Answered> {
-    const question = parseNodeQuestion(update);
-    if (question === null)
+    const { about, query } = update;
+    const question = { about, query };
+    if (!NODE_QUESTION.accepts(question))
       return { problem: `this agent knows no ${update.about}; it may be of an earlier version` };
     try {
       const text = await this.#answer(question);

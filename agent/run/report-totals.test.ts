@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { MOST_RULE_TOTALS, type RuleTotal } from '../../apis/stream.ts';
+import { MOST_RULE_TOTALS, type RuleTotal } from '../../apis/node-report.ts';
 import { ingress, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';

@@ -1,6 +1,6 @@
 import { type CompiledRule, isDenying } from '../../apis/compiled.ts';
 import { isSkippable } from '../../apis/failsafe.ts';
-import { MOST_RULE_TOTALS, type NodeTotals, type RuleTotal } from '../../apis/stream.ts';
+import { MOST_RULE_TOTALS, type NodeTotals, type RuleTotal } from '../../apis/node-report.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 

@@ -12,12 +12,12 @@ import {
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
+  isWireGuardKey,
   MOST_SLOTS,
   type OwnedSlot,
   type TunnelEnd,
 } from './node-egress.ts';
 import { formatRange, readRange } from './range-text.ts';
-import { isWireGuardKey } from './wireguard-key.ts';
 
 /** The JSON of an entry. */
 export function toWrittenEntry<P extends EgressPart>(part: P, key: string, value: EgressValues[P]): unknown {

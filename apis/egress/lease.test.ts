@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { type LeaseRequest, parseLeaseAnswer, parseLeaseRequest } from './lease.ts';
+import { checked, InvalidError } from '../schema/shape.ts';
+import { LEASE_ANSWER, type LeaseRequest, parseLeaseRequest } from './lease.ts';
 
 const REQUEST: LeaseRequest = {
   node: 'n1',
@@ -17,7 +18,7 @@ describe('the request and the answer of a lease', () => {
     const newer = { ...REQUEST, more: 1 };
     assert.deepEqual(parseLeaseRequest(newer, 'n1'), newer);
     const answer = { grants: REQUEST.held };
-    assert.deepEqual(parseLeaseAnswer(answer), answer);
+    assert.deepEqual(checked(LEASE_ANSWER, answer), answer);
   });
 
   const many = <T>(item: T): T[] => Array.from({ length: 4097 }, () => item);
@@ -35,7 +36,7 @@ describe('the request and the answer of a lease', () => {
     nothing: null,
   };
   for (const [what, value] of Object.entries(WRONG))
-    it(`are refused: ${what}`, () => assert.ok('problem' in parseLeaseRequest(value, 'n1')));
+    it(`are refused: ${what}`, () => assert.throws(() => parseLeaseRequest(value, 'n1'), InvalidError));
 
-  it('are refused: an answer without grants', () => assert.ok('problem' in parseLeaseAnswer({})));
+  it('are refused: an answer without grants', () => assert.ok(!LEASE_ANSWER.accepts({})));
 });

@@ -1,6 +1,6 @@
-import { isFolded, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
-import { isNodeFlow, isTime } from '../../apis/node-flows-check.ts';
+import { isFolded, NODE_FLOW, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
+import { TIME } from '../../apis/schema/shape.ts';
 import type { NodeWindow } from './gaps.ts';
 import { NodeClass, type Seen, type SeenUse } from './node-class.ts';
 import { CLIENT_PORTS, scanners, sortOwners } from './odd-source.ts';
@@ -43,7 +43,7 @@ export class AdviceCollector {
   add(node: string, { since, flows, missed, isCut, kinds }: NodeFlows, guarantee: Guarantee): void {
     const local = new NodeClass();
     local.nodes.push(node);
-    const valid = flows.filter(isNodeFlow);
+    const valid = flows.filter(NODE_FLOW.accepts);
     for (const kind of valid) {
       const service = serviceOf(kind);
       const by = guaranteeOf(kind, guarantee);
@@ -60,7 +60,7 @@ export class AdviceCollector {
     const count = (of: unknown): number => Math.max(0, Number(of) || 0);
     this.windows.push({
       node,
-      since: isTime(since) ? Date.parse(since) : null,
+      since: TIME.accepts(since) ? Date.parse(since) : null,
       lacks: {
         'not-given': isCut === true ? Math.max(1, count(kinds) - flows.length) : 0,
         folded: valid.filter(isFolded).length,

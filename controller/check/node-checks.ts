@@ -1,6 +1,7 @@
 import { type NodePhase, nodePhase } from '../../apis/node-phase.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
-import { NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
 import { askEach, askNode } from '../kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';

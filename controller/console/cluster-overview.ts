@@ -10,10 +10,10 @@ import {
 } from '../../apis/console.ts';
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import { nodePhase } from '../../apis/node-phase.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { guardrailProblem, nodeMessage, nodeProblem, policyProblem } from '../../apis/status-problems.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { StatusKeeper } from '../status/keeper.ts';

@@ -1,4 +1,3 @@
-import { InvalidError } from '../../apis/calls.ts';
 import {
   CONSOLE_PATH,
   OVERVIEWS,
@@ -7,11 +6,15 @@ import {
   PREVIEWS_PATH,
 } from '../../apis/console.ts';
 import { LONGEST_PREVIEW, MOST_ASKED } from '../../apis/console-documents.ts';
+import { decode, object, text } from '../../apis/schema/shape.ts';
 import { type Answer, noNode, notYet, refused, tooMany, unavailable } from '../publish/answer.ts';
 import { callerOf, type Work } from '../publish/caller-limits.ts';
 import { type Asked, type Row, row } from '../publish/route.ts';
 import type { ConsoleDocuments } from './documents.ts';
 import { NoDocumentError } from './surveys.ts';
+
+/** The objects as text. */
+const PREVIEW = object({ yaml: text() });
 
 export interface ConsoleOptions {
   /** Absent: this controller has no console. */
@@ -66,7 +69,7 @@ export const CONSOLE_ROWS: readonly Row<ConsoleOptions>[] = [
     limit: 'preview',
     ...documents,
     right: () => ({ verb: 'create', resource: 'previews' }),
-    body: { most: MOST_PREVIEW, title: 'the preview', parse: parsePreview },
+    body: { most: MOST_PREVIEW, title: 'the preview', parse: (value) => decode(PREVIEW, value).yaml },
     answer: preview,
   }),
 ];
@@ -145,13 +148,6 @@ async function overview(
     case 'lint':
       return await unlessNone(() => documents.lint());
   }
-}
-
-/** Throws InvalidError. */
-function parsePreview(value: unknown): string {
-  const { yaml } = Object(value) as { readonly yaml?: unknown };
-  if (typeof yaml !== 'string') throw new InvalidError('yaml: must be the text of the objects');
-  return yaml;
 }
 
 /** Answers what the objects in the body would change. */

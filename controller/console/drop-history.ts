@@ -1,6 +1,6 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import { type DropCount, type DropRule, type Drops, MOST_DROP_ROWS } from '../../apis/console-documents.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { denyingRules, growth, ruleGrowth } from '../metrics/rule-sums.ts';
 import { DropSeries, STEP, STEPS, stepOf } from './drop-series.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { allNodes } from '../../test/metrics/all-nodes.ts';
 import { seriesOf, valuesOf } from '../../test/metrics/exposition.ts';
 import { MOST_RULES, NodeMetrics } from './node-metrics.ts';

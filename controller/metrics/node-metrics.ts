@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { CompiledPolicy } from '../../apis/compiled.ts';
 import { NODE_PHASES, type NodePhase, nodePhase } from '../../apis/node-phase.ts';
-import type { NodeReport, NodeTotals } from '../../apis/stream.ts';
+import type { NodeReport, NodeTotals } from '../../apis/node-report.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { type Family, heading, sample, writtenLabels } from './exposition.ts';
 import { RuleSums } from './rule-sums.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { NodeReport, NodeTotals, RuleTotal } from '../../apis/stream.ts';
+import type { NodeReport, NodeTotals, RuleTotal } from '../../apis/node-report.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { RuleSums } from './rule-sums.ts';
 

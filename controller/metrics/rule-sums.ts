@@ -1,5 +1,5 @@
 import { type CompiledPolicy, type CompiledRule, isDenying } from '../../apis/compiled.ts';
-import type { NodeReport, RuleTotal } from '../../apis/stream.ts';
+import type { NodeReport, RuleTotal } from '../../apis/node-report.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 
 export interface RuleSum {

@@ -1,26 +1,20 @@
-import { AGENT_CALLS, type Call, InvalidError, valid } from '../../apis/calls.ts';
+import { AGENT_CALLS, type Call } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { parseLeaseRequest } from '../../apis/egress/lease.ts';
-import { parseInwardQuestion, parsePeerAnswer } from '../../apis/inward-probe.ts';
-import { NODE_DATA, parseNodeAnswer, parseNodeQuestion } from '../../apis/node-question.ts';
+import { INWARD_QUESTION, PEER_ANSWER } from '../../apis/inward-probe.ts';
+import { NODE_ANSWER, NODE_DATA, NODE_QUESTION, PASSED_QUESTION } from '../../apis/node-question.ts';
+import { type NodeReport, parseReport } from '../../apis/node-report.ts';
+import { checked, decode } from '../../apis/schema/shape.ts';
 import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
-import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { CONSOLE_ROWS, type ConsoleOptions } from '../console/console-requests.ts';
 import { type Answer, refused, unavailable } from './answer.ts';
 import { DISCOVERY } from './discovery.ts';
 import type { Hub } from './hub.ts';
 import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
-import {
-  NO_ANSWER,
-  PEER_CALLS,
-  parseLeaseBatch,
-  parsePassedProbes,
-  parsePassedQuestion,
-  parseReports,
-} from './peer-calls.ts';
+import { LEASE_BATCH, PASSED_PROBES, PEER_CALLS, REPORT_BATCH } from './peer-calls.ts';
 import type { Right } from './permission.ts';
-import { parseReport } from './report.ts';
 import { type Asked, type RouteOptions, type Row, row } from './route.ts';
 import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
 import { list, read, selectedName, type ViewOptions, watch } from './view-requests.ts';
@@ -88,9 +82,7 @@ function ofPeer<Body>(
 /** Heartbeats, which a process of their own answers too. */
 export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
   row({
-    ...ofAgent(AGENT_CALLS.lease, 'the lease request', (value, node) =>
-      valid(parseLeaseRequest(value, node)),
-    ),
+    ...ofAgent(AGENT_CALLS.lease, 'the lease request', parseLeaseRequest),
     ...leases,
     limit: 'lease',
     right: ofNode('update', 'lease'),
@@ -103,7 +95,7 @@ export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
     },
   }),
   row({
-    ...ofPeer(PEER_CALLS.leases, 'the batch', parseLeaseBatch),
+    ...ofPeer(PEER_CALLS.leases, 'the batch', (value) => checked(LEASE_BATCH, value)),
     ...leases,
     async answer(service, { body: { requests } }) {
       return {
@@ -127,7 +119,7 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
     },
   }),
   row({
-    ...ofPeer(PEER_CALLS.reports, 'the batch', parseReports),
+    ...ofPeer(PEER_CALLS.reports, 'the batch', (value) => decode(REPORT_BATCH, value)),
     ...own,
     answer({ reports: all, onReport }, { body }) {
       for (const one of body.reports) if (all.receive(one)) onReport(one.report, 'controller');
@@ -135,7 +127,7 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
     },
   }),
   row({
-    ...ofPeer(PEER_CALLS.probes, 'the probes', parsePassedProbes),
+    ...ofPeer(PEER_CALLS.probes, 'the probes', (value) => decode(PASSED_PROBES, value)),
     ...probes,
     async answer(service, { body }) {
       if (body.kind === 'question') {
@@ -147,7 +139,7 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
     },
   }),
   row({
-    ...ofPeer(PEER_CALLS.questions, 'what is passed on', parsePassedQuestion),
+    ...ofPeer(PEER_CALLS.questions, 'what is passed on', (value) => decode(PASSED_QUESTION, value)),
     ...questions,
     async answer(service, { body }) {
       if (body.kind === 'question') {
@@ -182,11 +174,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     answer: watch,
   }),
   row({
-    ...ofAgent(AGENT_CALLS.report, 'the report', (value, node) => {
-      const report = parseReport(value, node);
-      if ('problems' in report) throw new InvalidError(report.problems.join('; '));
-      return report;
-    }),
+    ...ofAgent(AGENT_CALLS.report, 'the report', parseReport),
     ...own,
     isRefusable: true,
     limit: 'report',
@@ -202,7 +190,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     },
   }),
   row({
-    ...ofAgent(AGENT_CALLS.probes, 'the question', (value) => valid(parseInwardQuestion(value))),
+    ...ofAgent(AGENT_CALLS.probes, 'the question', (value) => decode(INWARD_QUESTION, value)),
     ...probes,
     limit: 'probes',
     right: ofNode('update', 'probes'),
@@ -210,7 +198,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     answer: async (service, { node, body }) => ({ code: 200, body: await service.answer(node, body) }),
   }),
   row({
-    ...ofAgent(AGENT_CALLS.probeAnswer, 'the answer', (value) => valid(parsePeerAnswer(value))),
+    ...ofAgent(AGENT_CALLS.probeAnswer, 'the answer', (value) => decode(PEER_ANSWER, value)),
     ...probes,
     limit: 'probeanswer',
     right: ofNode('update', 'probeanswer'),
@@ -220,11 +208,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     },
   }),
   row({
-    ...ofAgent(AGENT_CALLS.answer, 'the answer', (value) => {
-      const answer = parseNodeAnswer(value);
-      if (answer === null) throw new InvalidError(NO_ANSWER);
-      return answer;
-    }),
+    ...ofAgent(AGENT_CALLS.answer, 'the answer', (value) => decode(NODE_ANSWER, value)),
     ...questions,
     limit: 'answer',
     right: ofNode('update', 'answer'),
@@ -265,8 +249,8 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
       right: ofNode('get', about),
       needs: 'node',
       async answer(service, { node, query }) {
-        const question = parseNodeQuestion({ about, query: query.toString() });
-        if (question === null) return refused('BadRequest', 'the query is too long');
+        const question = { about, query: query.toString() };
+        if (!NODE_QUESTION.accepts(question)) return refused('BadRequest', 'the query is too long');
         const answered = await service.ask(node, question);
         if ('text' in answered) return { code: 200, text: answered.text, type: 'application/json' };
         return refused(answered.isRefused ? 'BadRequest' : 'ServiceUnavailable', answered.problem);

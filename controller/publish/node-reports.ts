@@ -1,11 +1,13 @@
-import type { NodeReport } from '../../apis/stream.ts';
+import { NODE_REPORT, type NodeReport } from '../../apis/node-report.ts';
+import { number, type Of, object } from '../../apis/schema/shape.ts';
 
 /** A report, as one controller passes it on to another. */
-export interface AgedReport {
-  readonly report: NodeReport;
+export type AgedReport = Of<typeof AGED_REPORT>;
+export const AGED_REPORT = object({
+  report: NODE_REPORT,
   /** The time since it arrived at the controller that the agent sent it to (milliseconds). */
-  readonly age: number;
-}
+  age: number(0),
+});
 
 /** The last report of each node, whichever controller its agent sent it to. */
 export class NodeReports {

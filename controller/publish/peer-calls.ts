@@ -1,53 +1,57 @@
-import { type Call, InvalidError, valid } from '../../apis/calls.ts';
-import { type ControllerState, parseControllerState } from '../../apis/controller-state.ts';
+import type { Call } from '../../apis/calls.ts';
+import { parseControllerState } from '../../apis/controller-state.ts';
+import { LEASE_ANSWER, LEASE_REQUEST } from '../../apis/egress/lease.ts';
 import {
-  type LeaseAnswer,
-  type LeaseRequest,
-  parseLeaseAnswer,
-  parseLeaseRequest,
-} from '../../apis/egress/lease.ts';
-import {
+  INWARD_ANSWER,
   INWARD_PATIENCE,
+  INWARD_QUESTION_FIELDS,
   type InwardAnswer,
-  type InwardQuestion,
   MOST_PROBES_BODY,
-  type PeerAnswer,
-  parseInwardAnswer,
-  parseInwardQuestion,
-  parsePeerAnswer,
+  PEER_ANSWER,
 } from '../../apis/inward-probe.ts';
 import {
+  ANSWERED,
   type Answered,
   MOST_PASSED,
   type PassedQuestion,
-  parseAnswered,
-  parseNodeAnswer,
-  parseNodeQuestion,
   QUESTION_PATIENCE,
 } from '../../apis/node-question.ts';
-import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
-import type { AgedReport } from './node-reports.ts';
-import { parseReport } from './report.ts';
+import {
+  checked,
+  decode,
+  either,
+  InvalidError,
+  list,
+  nullable,
+  type Of,
+  object,
+  oneOf,
+  text,
+} from '../../apis/schema/shape.ts';
+import { CONTROL_PLANE } from '../../apis/stream.ts';
+import { AGED_REPORT } from './node-reports.ts';
 
 /** Reports that one controller passes on to another. */
-export interface ReportBatch {
-  readonly reports: readonly AgedReport[];
-}
+export type ReportBatch = Of<typeof REPORT_BATCH>;
+export const REPORT_BATCH = object({ reports: list(AGED_REPORT) });
 
 /** Heartbeats that one controller passes on to another. */
-export interface LeaseBatch {
-  readonly requests: readonly LeaseRequest[];
-}
+export type LeaseBatch = Of<typeof LEASE_BATCH>;
+export const LEASE_BATCH = object({ requests: list(LEASE_REQUEST) });
 
-export interface LeaseBatchAnswer {
+export type LeaseBatchAnswer = Of<typeof LEASE_BATCH_ANSWER>;
+const LEASE_BATCH_ANSWER = object({
   /** In the order of the requests; null: that controller does not lead. */
-  readonly answers: readonly (LeaseAnswer | null)[];
-}
+  answers: list(nullable(LEASE_ANSWER)),
+});
 
 /** A question to a prober, or an agent's answer, that one controller passes on to another. */
-export type PassedProbes =
-  | ({ readonly kind: 'question'; readonly node: string } & InwardQuestion)
-  | { readonly kind: 'answer'; readonly prober: string; readonly answer: PeerAnswer };
+export type PassedProbes = Of<typeof PASSED_PROBES>;
+export const PASSED_PROBES = either(
+  'a question or an answer',
+  object({ kind: oneOf('question'), node: text(), ...INWARD_QUESTION_FIELDS }),
+  object({ kind: oneOf('answer'), prober: text(), answer: PEER_ANSWER }),
+);
 
 const ROOT = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 /** Bytes of a batch. */
@@ -61,7 +65,7 @@ export const PEER_CALLS = {
     path: `${ROOT}/nodereports`,
     mostRequest: 0,
     patience: 5_000,
-    parseAnswer: (value: unknown, _: null) => parseReports(value),
+    parseAnswer: (value: unknown, _: null) => decode(REPORT_BATCH, value),
   },
   reports: {
     method: 'POST',
@@ -75,14 +79,18 @@ export const PEER_CALLS = {
     path: `${ROOT}/leases`,
     mostRequest: MOST_BATCH,
     patience: 1_000,
-    parseAnswer: (value: unknown, { requests }: LeaseBatch) => parseLeases(value, requests.length),
+    parseAnswer(value: unknown, { requests }: LeaseBatch) {
+      const parsed = checked(LEASE_BATCH_ANSWER, value);
+      if (parsed.answers.length === requests.length) return parsed;
+      throw new InvalidError('the answer has another length');
+    },
   },
   probes: {
     method: 'POST',
     path: `${ROOT}/probes`,
     mostRequest: MOST_PROBES_BODY,
     patience: INWARD_PATIENCE.connection + INWARD_PATIENCE.onTheWay,
-    parseAnswer: (value: unknown, _: PassedProbes): InwardAnswer => valid(parseInwardAnswer(value)),
+    parseAnswer: (value: unknown, _: PassedProbes): InwardAnswer => decode(INWARD_ANSWER, value),
   },
   /** Null: that controller has no stream of the node; or it was an answer. */
   questions: {
@@ -90,82 +98,14 @@ export const PEER_CALLS = {
     path: `${ROOT}/nodequestions`,
     mostRequest: MOST_PASSED,
     patience: QUESTION_PATIENCE.agent + QUESTION_PATIENCE.onTheWay,
-    parseAnswer: (value: unknown, _: PassedQuestion): Answered | null => parseAnswered(value),
+    parseAnswer: (value: unknown, _: PassedQuestion): Answered | null =>
+      ANSWERED.accepts(value) ? decode(ANSWERED, value) : null,
   },
   state: {
     method: 'GET',
     path: `${ROOT}/controllerstate`,
     mostRequest: 0,
     patience: 2_000,
-    parseAnswer: (value: unknown, _: null) => parseState(value),
+    parseAnswer: (value: unknown, _: null) => parseControllerState(value),
   },
 } as const satisfies Record<string, Call<never, unknown>>;
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/** Ages count from now on. Throws InvalidError with the first problem. */
-export function parseReports(value: unknown): ReportBatch {
-  const { reports }: Fields = Object(value);
-  if (!Array.isArray(reports)) throw new InvalidError('a batch must have a list `reports`');
-  return {
-    reports: reports.map((item: unknown, i) => {
-      const { report, age }: Fields = Object(item);
-      if (typeof age !== 'number' || !(age >= 0))
-        throw new InvalidError(`reports[${i}].age: must be milliseconds`);
-      const found = parseReport(report, String((Object(report) as Partial<NodeReport>).node));
-      if ('problems' in found) throw new InvalidError(`reports[${i}]: ${found.problems.join('; ')}`);
-      return { report: found, age };
-    }),
-  };
-}
-
-/** Throws InvalidError with the first problem. */
-export function parseLeaseBatch(value: unknown): LeaseBatch {
-  const { requests }: Fields = Object(value);
-  if (!Array.isArray(requests)) throw new InvalidError('a batch must have a list `requests`');
-  return {
-    requests: requests.map((item: unknown, i) => {
-      const one = parseLeaseRequest(item, String((Object(item) as Partial<LeaseRequest>).node));
-      if ('problem' in one) throw new InvalidError(`requests[${i}].${one.problem}`);
-      return one;
-    }),
-  };
-}
-
-/** Throws InvalidError if it is not the answer to a batch of so many requests. */
-function parseLeases(value: unknown, count: number): LeaseBatchAnswer {
-  const { answers }: Fields = Object(value);
-  if (!Array.isArray(answers) || answers.length !== count)
-    throw new InvalidError('the answer has another length');
-  return { answers: answers.map((item) => (item === null ? null : valid(parseLeaseAnswer(item)))) };
-}
-
-/** Throws InvalidError. */
-export function parsePassedProbes(value: unknown): PassedProbes {
-  const { kind, node, prober, answer }: Fields = Object(value);
-  if (kind === 'answer' && typeof prober === 'string')
-    return { kind, prober, answer: valid(parsePeerAnswer(answer)) };
-  return { kind: 'question', node: String(node), ...valid(parseInwardQuestion(value)) };
-}
-
-/** Throws InvalidError. */
-export function parsePassedQuestion(value: unknown): PassedQuestion {
-  const { kind, node, answer }: Fields = Object(value);
-  if (typeof node !== 'string') throw new InvalidError('node: must be a name');
-  if (kind === 'question') {
-    const question = parseNodeQuestion(value);
-    if (question === null) throw new InvalidError('about, query: must be a question');
-    return { kind, node, ...question };
-  }
-  const parsed = parseNodeAnswer(answer);
-  if (kind !== 'answer' || parsed === null) throw new InvalidError(NO_ANSWER);
-  return { kind, node, answer: parsed };
-}
-
-export const NO_ANSWER = 'must have id, and text or problem';
-
-function parseState(value: unknown): ControllerState {
-  const state = parseControllerState(value);
-  if (state === null) throw new InvalidError('its answer is no state of a controller');
-  return state;
-}

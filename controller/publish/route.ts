@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { InvalidError } from '../../apis/calls.ts';
+import { InvalidError } from '../../apis/schema/shape.ts';
 import { type Answer, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import { CallerLimits, callerOf, type Work } from './caller-limits.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HELD_KINDS, type HeldView, MOST_HELD, parseHeldView } from '../../apis/held-view.ts';
+import { HELD_KINDS, HELD_VIEW, type HeldView, MOST_HELD } from '../../apis/held-view.ts';
 import { type Answer, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
@@ -101,8 +101,8 @@ async function heldView(
   }
   const value = await jsonBody(request, MOST_HELD, 'the held view');
   if ('failure' in value) return value;
-  const held = parseHeldView(value.json);
-  return held ?? refused('Invalid', `a held view must be an object with ${HELD_KINDS.join(', ')}`);
+  if (HELD_VIEW.accepts(value.json)) return value.json;
+  return refused('Invalid', `a held view must be an object with ${HELD_KINDS.join(', ')}`);
 }
 
 export async function list(options: ViewOptions, { request, query }: Asked): Promise<Answer> {

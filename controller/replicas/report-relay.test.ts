@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { NodeReports } from '../publish/node-reports.ts';
 import { ReportRelay } from './report-relay.ts';

@@ -1,4 +1,4 @@
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';

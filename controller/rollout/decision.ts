@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { NodeReport } from '../../apis/node-report.ts';
 import {
   EVERY_PLACE,
   type RolloutDecision,
@@ -8,7 +9,6 @@ import {
   type RolloutShare,
   rolloutCommand,
 } from '../../apis/rollout.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import { placeOf, type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
 
 /**

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
-import type { NodeReport, ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
+import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { inSlices } from '../../lib/process/in-slices.ts';
 import { Lane } from '../../lib/process/lane.ts';

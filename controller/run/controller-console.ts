@@ -1,4 +1,4 @@
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { ClusterOverview } from '../console/cluster-overview.ts';
 import { ConsoleDocuments } from '../console/documents.ts';
 import { DropHistory } from '../console/drop-history.ts';

@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
-import type { GateValue, NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import type { PublishedEgress } from '../egress/egress-compiling.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import type { NodeEvent } from '../status/node-events.ts';

@@ -1,5 +1,5 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import type { PeerPlaces } from '../heartbeat/messages.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';

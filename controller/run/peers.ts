@@ -1,6 +1,6 @@
 import type { ControllerItem } from '../../apis/controller-state.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { pause } from '../../lib/process/pause.ts';

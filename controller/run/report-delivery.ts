@@ -1,4 +1,4 @@
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { Compiling } from './compiling.ts';
 import type { Peers } from './peers.ts';
 

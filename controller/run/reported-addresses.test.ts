@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';

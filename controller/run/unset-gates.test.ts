@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { UnsetGates } from './unset-gates.ts';

@@ -1,4 +1,5 @@
-import type { GateValue, NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { compiler } from '../compile/compile.ts';
 import { Hub } from '../publish/hub.ts';

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled } from '../../apis/compiled.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
-import type { GateValue, NodeReport } from '../../apis/stream.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';

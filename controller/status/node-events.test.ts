@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { NodeReport, NodeTotals } from '../../apis/stream.ts';
+import type { NodeReport, NodeTotals } from '../../apis/node-report.ts';
 import { eventsBetween, NodeEvents } from './node-events.ts';
 
 const TOTALS: NodeTotals = { drifts: 2, rollbacks: 1, recordsLost: 0, denied: 0, failsafeRules: 0 };

@@ -1,4 +1,4 @@
-import type { NodeReport, NodeTotals } from '../../apis/stream.ts';
+import type { NodeReport, NodeTotals } from '../../apis/node-report.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import type { FailureEvents } from './failure-events.ts';
 

@@ -1,7 +1,7 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import type { ExceptionState } from '../../apis/console.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { versionKey } from '../publish/rule-groups.ts';

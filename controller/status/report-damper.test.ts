@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { FailingRule, NodeReport } from '../../apis/stream.ts';
+import type { FailingRule, NodeReport } from '../../apis/node-report.ts';
 import { ReportDamper } from './report-damper.ts';
 
 const FAILING: FailingRule = {

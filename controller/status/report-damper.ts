@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
 import { parseRevision } from '../publish/revision.ts';
 import { isOlder } from './tracked-version.ts';

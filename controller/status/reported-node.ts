@@ -1,7 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CompiledPolicy } from '../../apis/compiled.ts';
 import { SILENCE } from '../../apis/node-phase.ts';
-import { AGENT_FEATURES, type AgentFeature, type NodeReport, type TriedPolicy } from '../../apis/stream.ts';
+import {
+  AGENT_FEATURES,
+  type AgentFeature,
+  type NodeReport,
+  type TriedPolicy,
+} from '../../apis/node-report.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 

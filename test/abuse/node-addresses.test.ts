@@ -3,9 +3,9 @@
  * Other nodes must get few changes of it, and none of an address that others have.
  */
 import assert from 'node:assert/strict';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
-import type { NodeReport } from '../../apis/stream.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { Compiling } from '../../controller/run/compiling.ts';

@@ -4,9 +4,9 @@
  * compute all day.
  */
 import assert from 'node:assert/strict';
+import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/node-report.ts';
 import { type ClusterNetworkPolicy, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stream.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import type { KubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { Hub } from '../../controller/publish/hub.ts';

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 

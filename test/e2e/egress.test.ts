@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import type {
   WrittenGatewayStatus,
   WrittenPolicyStatus,

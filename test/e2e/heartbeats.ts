@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type LeaseGrant, type LeaseRequest, parseLeaseAnswer } from '../../apis/egress/lease.ts';
+import { LEASE_ANSWER, type LeaseGrant, type LeaseRequest } from '../../apis/egress/lease.ts';
+import { checked } from '../../apis/schema/shape.ts';
 
 export interface HeartbeatsOptions {
   readonly node: string;
@@ -56,8 +57,7 @@ export class Heartbeats {
     });
     const response = await post({ node, boot: 'b', sent, held, ready });
     const body = await text(response);
-    const answer = response.statusCode === 200 ? parseLeaseAnswer(JSON.parse(body)) : { grants: [] };
-    if ('problem' in answer) throw new Error(answer.problem);
+    const answer = response.statusCode === 200 ? checked(LEASE_ANSWER, JSON.parse(body)) : { grants: [] };
     for (const grant of answer.grants)
       for (const address of grant.addresses)
         this.#alive.set(address, { until: sent + grant.milliseconds, grant });

@@ -5,7 +5,8 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Fold, fold } from '../../agent/receive/fold.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import { NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';

@@ -11,13 +11,8 @@ import { type Authorities, fileAuthorities } from '../../agent/receive/authoriti
 import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { InwardAnswer, InwardQuestion } from '../../apis/inward-probe.ts';
-import {
-  type Endpoints,
-  NODE_VIEWS_PATH,
-  type NodeReport,
-  toWrittenEndpoints,
-  type Update,
-} from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import { type Endpoints, NODE_VIEWS_PATH, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { type Authority, createAuthority } from '../cluster/certificates.ts';
 import { bookmarkOf, updatesBetween } from './view-updates.ts';
 

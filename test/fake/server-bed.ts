@@ -4,8 +4,9 @@ import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
-import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import {
   type Authorise,

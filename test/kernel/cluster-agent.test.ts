@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';

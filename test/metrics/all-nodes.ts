@@ -1,5 +1,5 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { NodeMetrics } from '../../controller/metrics/node-metrics.ts';
 
 export interface Cluster {

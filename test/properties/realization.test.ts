@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import { SILENCE } from '../../apis/node-phase.ts';
-import type { NodeReport } from '../../apis/stream.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { formatRevision } from '../../controller/publish/revision.ts';
 import { keyOf, Realization } from '../../controller/status/realization.ts';
 import type { Progress } from '../../controller/status/status.ts';

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
+import type { NodeReport } from '../../apis/node-report.ts';
 import { type ClusterNetworkPolicy, NO_OBJECTS } from '../../apis/objects.ts';
 import type { RolloutDecision, RolloutStatus } from '../../apis/rollout.ts';
-import type { NodeReport, StreamMessage } from '../../apis/stream.ts';
+import type { StreamMessage } from '../../apis/stream.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { linePrefix } from '../../controller/publish/line.ts';

@@ -1,5 +1,5 @@
 import { SILENCE } from '../../../apis/node-phase.ts';
-import type { NodeReport } from '../../../apis/stream.ts';
+import type { NodeReport } from '../../../apis/node-report.ts';
 import type { Clock, WallClock } from '../../../lib/process/clock.ts';
 import { WorkQueue } from '../../../lib/process/work-queue.ts';
 import type { CompiledEgress } from '../compile-egress.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { SILENCE } from '../../../apis/node-phase.ts';
-import type { NodeReport } from '../../../apis/stream.ts';
+import type { NodeReport } from '../../../apis/node-report.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { AgentReports, agentLack, networkLack } from './agent-reports.ts';
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { SILENCE } from '../../../apis/node-phase.ts';
-import { EGRESS_FEATURE, type NodeReport } from '../../../apis/stream.ts';
+import { EGRESS_FEATURE, type NodeReport } from '../../../apis/node-report.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { parseRevision } from '../../publish/revision.ts';
 

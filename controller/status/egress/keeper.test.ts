@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
-import type { NodeReport } from '../../../apis/stream.ts';
+import type { NodeReport } from '../../../apis/node-report.ts';
 import {
   egressInput,
   fakeGateway,

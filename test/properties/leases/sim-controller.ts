@@ -1,6 +1,6 @@
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
-import type { NodeReport } from '../../../apis/stream.ts';
+import type { NodeReport } from '../../../apis/node-report.ts';
 import type { CompiledEgress } from '../../../controller/egress/compile-egress.ts';
 import { LeaseGranter } from '../../../controller/egress/lease/lease-granter.ts';
 import { AddressOwners } from '../../../controller/egress/owners/address-owners.ts';
