@@ -2,13 +2,28 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { checkSchema, type JsonSchema } from '../schema/json-schema.ts';
+import {
+  checked,
+  closed,
+  decode,
+  either,
+  InvalidError,
+  integer,
+  list,
+  type Of,
+  object,
+  oneOf,
+  type Shape,
+  text,
+  where,
+} from '../schema/shape.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
 import {
   type Candidacy,
   type DestinationRange,
   EGRESS_DROP_REASONS,
   type EgressArrival,
+  type EgressClass,
   type EgressOutcome,
   type EgressPolicyName,
   type EgressTake,
@@ -37,267 +52,212 @@ export function isSameEntry<P extends EgressPart>(part: P, a: EgressValues[P], b
  * class are those of `served`, and not filled in.
  */
 export function readEntry<P extends EgressPart>(part: P, key: string, written: unknown): EgressValues[P] {
-  const { schema, key: isKey, read } = CODECS[part];
+  const { key: isKey, read } = CODECS[part];
   if (!isKey(key)) throw new Error(`egress: ${JSON.stringify(key)} is no key of ${part}`);
-  const [problem] = checkSchema(schema, written);
-  if (problem !== undefined) {
-    const path = [part, key, ...problem.path].join('.');
-    throw new Error(
-      `egress: ${path} is not valid (${problem.keyword}); is the controller newer than this agent?`,
-    );
+  try {
+    return read(written, key);
+  } catch (error) {
+    if (!(error instanceof InvalidError)) throw error;
+    const { message } = error;
+    throw new Error(`egress: ${part} ${key}: ${message}; is the controller newer than this agent?`);
   }
-  return read(written, key);
 }
 
-interface Codec<T> {
+interface Codec<T, W> {
   readonly key: (text: string) => boolean;
-  readonly schema: JsonSchema;
-  write(value: T, key: string): unknown;
-  /** `written` conforms to the schema. */
+  write(value: T, key: string): W;
+  /** Throws InvalidError. */
   read(written: unknown, key: string): T;
 }
 
-const isText = (text: string): boolean => text !== '';
-const isAddress = (text: string): boolean => parseAddress(text) !== null;
-const isNumber = (text: string): boolean => /^[1-9]\d?$/.test(text) && Number(text) <= MOST_SLOTS;
+/** @param read gets values of the shape */
+function codec<T, W>({
+  key,
+  shape,
+  write,
+  read,
+}: Omit<Codec<T, W>, 'read'> & {
+  readonly shape: Shape<W>;
+  read(written: W, key: string): T;
+}): Codec<T, W> {
+  return { key, write, read: (written, of) => read(checked(shape, written), of) };
+}
 
-const TEXT: JsonSchema = { type: 'string' };
-const ID: JsonSchema = { type: 'string', pattern: '^.' };
-const NUMBER: JsonSchema = { type: 'integer', minimum: 1, maximum: MOST_SLOTS };
-const oneOf = (...words: string[]): JsonSchema => ({ type: 'string', enum: words });
-const list = (items: JsonSchema): JsonSchema => ({ type: 'array', items });
-const object = (properties: Record<string, JsonSchema>, ...optional: string[]): JsonSchema => {
-  const required = Object.keys(properties).filter((name) => !optional.includes(name));
-  return { type: 'object', properties, required };
-};
+const isText = (one: string): boolean => one !== '';
+const isAddress = (one: string): boolean => parseAddress(one) !== null;
+const isNumber = (one: string): boolean => /^[1-9]\d?$/.test(one) && Number(one) <= MOST_SLOTS;
 
-const RANGES = list(object({ range: TEXT, outcome: ID }));
-const TAKES = list(object({ range: TEXT, take: NUMBER }));
-const POLICY = object({
+const TEXT = text();
+const ID = where(TEXT, 'an id', (one) => /^./.test(one));
+const NUMBER = integer(1, MOST_SLOTS);
+const ADDRESS = where(TEXT, 'an IP address', isAddress);
+const IPV4 = where(TEXT, 'an IPv4 address', (one) => familyOf(one) === 4);
+const IPV6 = where(TEXT, 'an IPv6 address', (one) => familyOf(one) === 6);
+const MAC = where(TEXT, 'a MAC', (one) => /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/.test(one));
+const KEY = where(TEXT, "a WireGuard key, or ''", (one) => one === '' || isWireGuardKey(one));
+const CIDR = where(TEXT, 'a CIDR', (one) => parseCidr(one) !== null);
+
+const RANGES = list(closed({ range: TEXT, outcome: ID }));
+type WrittenRanges = Of<typeof RANGES>;
+const TAKES = list(closed({ range: TEXT, take: NUMBER }));
+type WrittenTakes = Of<typeof TAKES>;
+const POLICY: Shape<EgressPolicyName> = closed({
   // Controllers and states before the removal of egressgateway.spidernet.io have that group, too.
-  apiGroup: { type: 'string', pattern: '^[a-z0-9.-]{1,253}$' },
+  apiGroup: where(TEXT, 'an API group', (one) => /^[a-z0-9.-]{1,253}$/.test(one)),
   kind: oneOf('EgressPolicy', 'ClusterEgressPolicy'),
   namespace: TEXT,
   name: ID,
 });
-const ACTION = object(
-  {
-    kind: oneOf('pass', 'direct', 'slots', 'take', 'drop'),
-    slots: list(NUMBER),
-    take: NUMBER,
-    reason: oneOf(...EGRESS_DROP_REASONS, 'policy'),
-    reserve: list(NUMBER),
-    otherwise: oneOf('Direct'),
-  },
-  'slots',
-  'take',
-  'reason',
-  'reserve',
-  'otherwise',
+const ACTION: Shape<EgressOutcome['action']> = either(
+  'an action',
+  closed({ kind: oneOf('pass') }),
+  closed({ kind: oneOf('direct') }),
+  closed(
+    { kind: oneOf('slots'), slots: list(NUMBER) },
+    { reserve: list(NUMBER), otherwise: oneOf('Direct') },
+  ),
+  closed({ kind: oneOf('take'), take: NUMBER }),
+  closed({ kind: oneOf('drop'), reason: oneOf(...EGRESS_DROP_REASONS, 'policy') }),
 );
-/** The field that an action of each kind has besides. */
-const ACTION_FIELDS: { readonly [kind in EgressOutcome['action']['kind']]: string | null } = {
-  pass: null,
-  direct: null,
-  slots: 'slots',
-  take: 'take',
-  drop: 'reason',
-};
-/** Those that only an action by slots may have. */
-const SLOTS_FIELDS: readonly string[] = ['reserve', 'otherwise'];
-const PROBE = object(
-  {
-    address: TEXT,
-    port: { type: 'integer', minimum: 1, maximum: 65535 },
-    seconds: { type: 'integer', minimum: 1 },
-    failures: { type: 'integer', minimum: 1 },
-  },
-  'port',
+const PROBE = closed(
+  { address: TEXT, seconds: integer(1), failures: integer(1) },
+  { port: integer(1, 65_535) },
 );
-const MAC = '^([0-9a-f]{2}:){5}[0-9a-f]{2}$';
+const END = { address: ADDRESS, mac: MAC };
+const MORE_OF_END = { key: KEY, networks: list(CIDR) };
 
-const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P]> } = {
-  sources: {
-    key: isAddress,
-    schema: TEXT,
-    write: (id) => id ?? '',
-    read: (id) => (id === '' ? null : (id as string)),
-  },
-  pods: {
+/** A tunnel's end that was received. Throws InvalidError. */
+export function readEnd(value: unknown): TunnelEnd {
+  return decode(object({ node: TEXT, ...END }, MORE_OF_END), value, 'egress: an end of the tunnel');
+}
+
+/** The id of a class; '': none. */
+const classCodec = (key: (text: string) => boolean): Codec<string | null, string> =>
+  codec({ key, shape: TEXT, write: (id) => id ?? '', read: (id) => (id === '' ? null : id) });
+
+const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P], unknown> } = {
+  sources: classCodec(isAddress),
+  pods: classCodec(isText),
+  subnets: codec({
     key: isText,
-    schema: TEXT,
-    write: (id) => id ?? '',
-    read: (id) => (id === '' ? null : (id as string)),
-  },
-  subnets: {
-    key: isText,
-    schema: ID,
-    write: (id) => id,
+    shape: ID,
+    write: (id: string) => id,
     read(written, range) {
       readRange(range);
-      return written as string;
+      return written;
     },
-  },
-  classes: {
+  }),
+  classes: codec({
     key: isText,
-    schema: object({ ipv4: RANGES, ipv6: RANGES }),
-    write: ({ ipv4, ipv6 }) => ({ ipv4: writeDestinations(4, ipv4), ipv6: writeDestinations(6, ipv6) }),
-    read(written, id) {
-      const { ipv4, ipv6 } = written as { [family in 'ipv4' | 'ipv6']: WrittenDestination[] };
-      return { id, ipv4: readDestinations(4, ipv4), ipv6: readDestinations(6, ipv6) };
-    },
-  },
-  outcomes: {
+    shape: closed({ ipv4: RANGES, ipv6: RANGES }),
+    write: ({ ipv4, ipv6 }: EgressClass) => ({
+      ipv4: writeDestinations(4, ipv4),
+      ipv6: writeDestinations(6, ipv6),
+    }),
+    read: ({ ipv4, ipv6 }, id) => ({
+      id,
+      ipv4: readDestinations(4, ipv4),
+      ipv6: readDestinations(6, ipv6),
+    }),
+  }),
+  outcomes: codec({
     key: isText,
-    schema: object(
-      { policy: POLICY, audited: list(POLICY), established: { enum: ['Recheck'] }, action: ACTION },
-      ...['policy', 'established'],
+    shape: closed(
+      { audited: list(POLICY), action: ACTION },
+      { policy: POLICY, established: oneOf('Recheck') },
     ),
-    write: ({ policy, audited, established, action }) => ({
+    write: ({ policy, audited, established, action }: EgressOutcome) => ({
       ...(policy === null ? {} : { policy: writePolicy(policy) }),
       audited: audited.map(writePolicy),
       ...present({ established }),
       action: writeAction(action),
     }),
-    read(written, id) {
-      const { policy = null, audited, established, action } = written as Omit<EgressOutcome, 'id'>;
-      const more = action.kind === 'slots' ? SLOTS_FIELDS : [];
-      const fields = Object.keys(action).filter((name) => name !== 'kind' && !more.includes(name));
-      const wanted = ACTION_FIELDS[action.kind];
-      if (fields.join() !== (wanted ?? '')) throw new Error(`egress: outcome ${id} has an odd action`);
-      return { id, policy, audited, ...present({ established }), action };
-    },
-  },
-  slots: {
+    read: ({ policy = null, ...written }, id) => ({ id, policy, ...written }),
+  }),
+  slots: codec({
     key: isNumber,
-    schema: object(
-      { node: ID, take: { type: 'integer', minimum: 0, maximum: MOST_SLOTS }, floating: ID },
-      'floating',
-    ),
-    write: (slot) => slot,
-    read: (written) => written as EgressValues['slots'],
-  },
-  peers: {
+    shape: closed({ node: ID, take: integer(0, MOST_SLOTS) }, { floating: ID }),
+    write: (slot: EgressValues['slots']) => slot,
+    read: (written) => written,
+  }),
+  peers: codec({
     key: isText,
-    schema: object(
-      { address: TEXT, mac: { type: 'string', pattern: MAC }, key: TEXT, networks: list(TEXT) },
-      'key',
-      'networks',
-    ),
-    write: ({ address, mac, key, networks }) => ({
-      address,
-      mac,
-      ...present({ key, networks }),
-    }),
-    read: (written, node) => readEnd({ ...(written as Omit<TunnelEnd, 'node'>), node }),
-  },
-  arrivals: {
+    shape: closed(END, MORE_OF_END),
+    write: ({ address, mac, key, networks }: TunnelEnd) => ({ address, mac, ...present({ key, networks }) }),
+    read: (written, node) => ({ node, ...written }),
+  }),
+  arrivals: codec({
     key: isAddress,
-    schema: object({ node: ID, class: ID, takes: TAKES }, 'class', 'takes'),
-    write: ({ node, takes, class: id }, address) =>
+    shape: either(
+      'node, and class or takes',
+      closed({ node: ID, class: ID }),
+      closed({ node: ID, takes: TAKES }),
+    ),
+    write: ({ node, takes, class: id }: EgressArrival, address) =>
       id === undefined ? { node, takes: writeTakes(familyOf(address) ?? 4, takes) } : { node, class: id },
     read(written, address) {
-      const { node, class: id, takes } = written as WrittenArrival;
-      if ((id === undefined) === (takes === undefined))
-        throw new Error(`egress: arrival ${address} needs a class or takes`);
-      if (id !== undefined) return { node, class: id, takes: [] };
-      return { node, takes: readTakes(familyOf(address) ?? 4, takes ?? []) };
+      if ('class' in written) return { ...written, takes: [] };
+      return { node: written.node, takes: readTakes(familyOf(address) ?? 4, written.takes) };
     },
-  },
-  served: {
+  }),
+  served: codec({
     key: isText,
-    schema: object({ nodes: list(ID), ipv4: TAKES, ipv6: TAKES }),
-    write: ({ nodes, ipv4, ipv6 }) => ({ nodes, ipv4: writeTakes(4, ipv4), ipv6: writeTakes(6, ipv6) }),
-    read(written) {
-      const { nodes, ipv4, ipv6 } = written as { nodes: string[]; ipv4: WrittenTakes; ipv6: WrittenTakes };
-      return { nodes, ipv4: readTakes(4, ipv4), ipv6: readTakes(6, ipv6) };
-    },
-  },
-  takes: {
+    shape: closed({ nodes: list(ID), ipv4: TAKES, ipv6: TAKES }),
+    write: ({ nodes, ipv4, ipv6 }: EgressValues['served']) => ({
+      nodes,
+      ipv4: writeTakes(4, ipv4),
+      ipv6: writeTakes(6, ipv6),
+    }),
+    read: ({ nodes, ipv4, ipv6 }) => ({ nodes, ipv4: readTakes(4, ipv4), ipv6: readTakes(6, ipv6) }),
+  }),
+  takes: codec({
     key: isNumber,
-    schema: object(
-      { kind: oneOf('floating', 'node'), ipv4: list(TEXT), ipv6: list(TEXT), interface: ID },
-      'ipv4',
-      'ipv6',
-      'interface',
+    shape: either(
+      'a take',
+      closed({ kind: oneOf('floating') }, { ipv4: list(IPV4), ipv6: list(IPV6) }),
+      closed({ kind: oneOf('node') }, { interface: ID }),
     ),
-    write(take) {
+    write(take: EgressTake) {
       if (take.kind === 'floating') return { kind: take.kind, ipv4: take.ipv4, ipv6: take.ipv6 };
       return { kind: take.kind, ...(take.interface === null ? {} : { interface: take.interface }) };
     },
-    read(written, number) {
-      const { kind, ipv4 = [], ipv6 = [], interface: name = null } = written as WrittenTake;
-      if (kind === 'node') return { kind, interface: name };
-      const isWhole =
-        ipv4.every((text) => familyOf(text) === 4) && ipv6.every((text) => familyOf(text) === 6);
-      if (!isWhole) throw new Error(`egress: take ${number} has invalid addresses`);
+    read(written): EgressTake {
+      if (written.kind === 'node') return { kind: written.kind, interface: written.interface ?? null };
+      const { kind, ipv4 = [], ipv6 = [] } = written;
       return { kind, ipv4, ipv6 };
     },
-  },
-  owned: {
+  }),
+  owned: codec({
     key: (text) => /^\S+ \S+$/.test(text),
-    schema: object({
-      epoch: { type: 'integer', minimum: 0 },
-      addresses: list(TEXT),
+    shape: closed({
+      epoch: integer(0),
+      addresses: list(ADDRESS),
       announce: oneOf('L2', 'None'),
-      leaseMilliseconds: { type: 'integer', minimum: 1 },
+      leaseMilliseconds: integer(1),
     }),
-    write: ({ epoch, addresses, announce, leaseMilliseconds }) => {
+    write: ({ epoch, addresses, announce, leaseMilliseconds }: OwnedSlot) => {
       return { epoch, addresses, announce, leaseMilliseconds };
     },
     read(written, key) {
       const [slot = '', gateway = ''] = key.split(' ');
-      const fields = written as Omit<OwnedSlot, 'slot' | 'gateway'>;
-      if (!fields.addresses.every(isAddress)) throw new Error(`egress: slot ${key} has invalid addresses`);
-      return { gateway, slot, ...fields };
+      return { gateway, slot, ...written };
     },
-  },
-  candidacies: {
+  }),
+  candidacies: codec({
     key: isText,
-    schema: object({
+    shape: closed({
       source: oneOf('Floating', 'Node'),
-      heartbeatMilliseconds: { type: 'integer', minimum: 1 },
+      heartbeatMilliseconds: integer(1),
       probes: list(PROBE),
     }),
-    write: ({ source, heartbeatMilliseconds, probes }) => ({ source, heartbeatMilliseconds, probes }),
-    read: (written, gateway) => ({ gateway, ...(written as Omit<Candidacy, 'gateway'>) }),
-  },
+    write: ({ source, heartbeatMilliseconds, probes }: Candidacy) => ({
+      source,
+      heartbeatMilliseconds,
+      probes,
+    }),
+    read: (written, gateway) => ({ gateway, ...written }),
+  }),
 };
-
-interface WrittenDestination {
-  readonly range: string;
-  readonly outcome: string;
-}
-
-interface WrittenArrival {
-  readonly node: string;
-  readonly class?: string;
-  readonly takes?: WrittenTakes;
-}
-
-interface WrittenTake {
-  readonly kind: EgressTake['kind'];
-  readonly ipv4?: readonly string[];
-  readonly ipv6?: readonly string[];
-  readonly interface?: string;
-}
-
-/** A tunnel's end that was received. */
-export function readEnd({ node, address, mac, key, networks }: TunnelEnd): TunnelEnd {
-  const isValid =
-    typeof node === 'string' &&
-    isAddress(String(address)) &&
-    new RegExp(MAC).test(mac) &&
-    (key === undefined || key === '' || isWireGuardKey(key)) &&
-    (networks ?? []).every((cidr) => parseCidr(cidr) !== null);
-  if (!isValid) throw new Error('egress: an end of the tunnel is not valid');
-  return {
-    node,
-    address,
-    mac,
-    ...present({ key, networks }),
-  };
-}
 
 function familyOf(text: string): Family | null {
   return parseAddress(text)?.family ?? null;
@@ -319,8 +279,6 @@ function readRanges<W extends { readonly range: string }, T>(
   });
 }
 
-type WrittenTakes = readonly { readonly range: string; readonly take: number }[];
-
 function writeTakes(family: Family, takes: EgressArrival['takes']): WrittenTakes {
   return takes.map(({ range, take }) => ({ range: formatRange(family, range), take }));
 }
@@ -329,11 +287,11 @@ function readTakes(family: Family, written: WrittenTakes): EgressArrival['takes'
   return readRanges(family, written, (range, { take }) => ({ range, take }));
 }
 
-function writeDestinations(family: Family, ranges: readonly DestinationRange[]): WrittenDestination[] {
+function writeDestinations(family: Family, ranges: readonly DestinationRange[]): WrittenRanges {
   return ranges.map(({ range, outcome }) => ({ range: formatRange(family, range), outcome }));
 }
 
-function readDestinations(family: Family, written: readonly WrittenDestination[]): DestinationRange[] {
+function readDestinations(family: Family, written: WrittenRanges): DestinationRange[] {
   return readRanges(family, written, (range, { outcome }) => ({ range, outcome }));
 }
 

@@ -19,7 +19,6 @@ const MADE: Readonly<Record<string, readonly RegExp[] | string>> = {
   'agent/apply/iptables/refused.ts': [/ ?-[jg] NODEWALL-\S*$/],
   'agent/apply/iptables/saved.ts': [/ -[jg] (NODEWALL-\S*)/],
   'agent/interfaces/classify.ts': 'patterns of the configuration, for names of 15 characters at most',
-  'apis/egress/entry-json.ts': 'patterns of schemas, which are checked as such',
   'apis/schema/json-schema.ts': 'patterns of schemas, which are checked as such',
   'apis/validate/names.ts': 'the same as patterns of the CustomResourceDefinitions',
   'controller/console/static-files.ts': [/(^|[\s,])br(?!\s*;\s*q=0(\.0*)?\s*(,|$))/],
