@@ -3,30 +3,58 @@
  * line.
  */
 
-import type { Direction, RuleAction } from './objects.ts';
+import { BITS, formatAddress, ipv4Of, parseAddress } from '../lib/net/address.ts';
+import type { EgressFlow } from './egress/flow.ts';
+import type { RuleAction } from './objects.ts';
+import { BOOLEAN, closed, either, integer, type Of, oneOf, type Shape, text, where } from './schema/shape.ts';
+
+const called = <T>(wanted: string, of: Shape<T>): Shape<T> => ({ ...of, wanted });
+const upTo = (most: number): Shape<number> => called(`a number from 0 to ${most}`, integer(0, most));
+const PORT = upTo(65_535);
+const BYTE = upTo(255);
+const ADDRESS = where(text(), 'an IP address', (one) => parseAddress(one) !== null);
+const PROTOCOL = either(
+  '"tcp", "udp", "sctp", "icmp", "icmpv6", "igmp", or a number from 0 to 255',
+  oneOf('tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp'),
+  BYTE,
+);
+const DIRECTION = called('"ingress" or "egress"', oneOf('ingress', 'egress'));
 
 /** One new connection. An absent field is unknown and matches only rules that do not test it. */
-export interface Flow {
-  readonly direction: Direction;
-  readonly src?: string;
-  readonly dst?: string;
-  readonly protocol?: 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp' | number;
-  readonly srcPort?: number;
-  readonly dstPort?: number;
+export type Flow = Of<typeof FLOW>;
+const OPTIONAL = {
+  src: ADDRESS,
+  dst: ADDRESS,
+  protocol: PROTOCOL,
+  srcPort: PORT,
+  dstPort: PORT,
   /** The destination before destination NAT, which the failsafe list also tests. Absent: no NAT. */
-  readonly originalDst?: string;
-  readonly originalDstPort?: number;
-  readonly icmpType?: number;
-  readonly icmpCode?: number;
-  readonly igmpType?: number;
-  readonly interfaceGroup?: string | number;
-  readonly traffic?: 'Host' | 'NodePort';
+  originalDst: ADDRESS,
+  originalDstPort: PORT,
+  icmpType: BYTE,
+  icmpCode: BYTE,
+  igmpType: BYTE,
+  interfaceGroup: either("a group's name or number", text(), integer(0, 2 ** 32 - 1)),
+  traffic: called('"Host", "NodePort" or "Egress"', oneOf('Host', 'NodePort')),
   /**
    * A packet that another table has left out of connection tracking; of TCP, not one that asks for
    * a connection. Absent: false.
    */
-  readonly untracked?: boolean;
-}
+  untracked: BOOLEAN,
+};
+const FLOW = closed({ direction: DIRECTION }, OPTIONAL);
+
+type FieldShapes = Readonly<Record<string, Shape<unknown>>>;
+const FIELDS: FieldShapes = { direction: DIRECTION, ...OPTIONAL };
+const EGRESS_FIELDS: FieldShapes = {
+  traffic: oneOf('Egress'),
+  pod: where(text(), '"namespace/name" of a pod', (one) => /^[^/]+\/[^/]+$/.test(one)),
+  src: ADDRESS,
+  dst: ADDRESS,
+  protocol: PROTOCOL,
+  srcPort: PORT,
+  dstPort: PORT,
+};
 
 export type Verdict = 'Allow' | 'Drop' | 'Reject';
 
@@ -75,4 +103,85 @@ export interface Explanation extends Answer {
    * so it is Host traffic. Absent: of none, or Services are not known.
    */
   readonly healthCheckOf?: string;
+}
+
+/** Whether parsed JSON is meant as a flow through egress gateways: parseEgressFlow reads it. */
+export function isEgressFlow(raw: unknown): raw is { readonly traffic: 'Egress' } {
+  return typeof raw === 'object' && raw !== null && 'traffic' in raw && raw.traffic === 'Egress';
+}
+
+/**
+ * Checks parsed JSON whose `traffic` is Egress. Throws a TypeError that lists every problem and the
+ * valid values. `"direction": "egress"` is accepted and says nothing.
+ */
+export function parseEgressFlow(raw: object): EgressFlow {
+  const problems: string[] = [];
+  for (const [field, value] of Object.entries(raw)) {
+    if (field === 'direction' && value === 'egress') continue;
+    const problem = fieldProblem(field, value, 'a flow of traffic Egress', EGRESS_FIELDS);
+    if (problem !== null) problems.push(problem);
+  }
+  if (!('dst' in raw)) problems.push('dst: is required, an IP address');
+  if ('pod' in raw === 'src' in raw)
+    problems.push(
+      'pod, src: exactly one of the two is required: "namespace/name" of a pod, or an IP address',
+    );
+  const flow = raw as EgressFlow;
+  if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst']));
+  if (problems.length > 0) throw new TypeError(problems.join('; '));
+  return flow;
+}
+
+/**
+ * Checks parsed JSON and returns it as a flow. Throws a TypeError that lists every problem and the
+ * valid values.
+ */
+export function parseFlow(raw: unknown): Flow {
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
+    throw new TypeError(
+      'a flow is a JSON object such as {"direction":"ingress","src":"10.0.0.7","protocol":"tcp","dstPort":6443}',
+    );
+  }
+  const problems: string[] = [];
+  for (const [field, value] of Object.entries(raw)) {
+    const problem = fieldProblem(field, value, 'a flow', FIELDS);
+    if (problem !== null) problems.push(problem);
+  }
+  if (!('direction' in raw)) problems.push('direction: is required, "ingress" or "egress"');
+  const flow = raw as Flow;
+  if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst', 'originalDst']));
+  if (flow.untracked === true) problems.push(...NAT_FIELDS.flatMap((field) => untrackedProblem(flow, field)));
+  if (problems.length > 0) throw new TypeError(problems.join('; '));
+  return flow;
+}
+
+/** Fields that only the kernel's connection tracking knows. */
+const NAT_FIELDS = ['originalDst', 'originalDstPort', 'traffic'] as const;
+
+function untrackedProblem(flow: Flow, field: (typeof NAT_FIELDS)[number]): string[] {
+  if (flow[field] === undefined || flow[field] === 'Host') return [];
+  return [`${field}: leave it out: NAT changes no packet that is untracked`];
+}
+
+function familyProblems<K extends string>(flow: Partial<Record<K, string>>, fields: readonly K[]): string[] {
+  const ends = fields.filter((field) => flow[field] !== undefined);
+  const families = new Set(ends.map((field) => parseAddress(flow[field] ?? '')?.family));
+  if (families.size < 2) return [];
+  const texts = ends.map((field) => flow[field]);
+  return [
+    `${ends.join(', ')}: ${texts.slice(0, -1).join(', ')} and ${texts.at(-1)} are not of one IP family`,
+  ];
+}
+
+/** `of` has these fields. */
+function fieldProblem(field: string, value: unknown, of: string, fields: FieldShapes): string | null {
+  const shape = Object.hasOwn(fields, field) ? fields[field] : undefined;
+  if (shape === undefined) return `${field}: unknown field; ${of} has ${Object.keys(fields).join(', ')}`;
+  if (!shape.accepts(value))
+    return `${field}: ${JSON.stringify(value)} is not valid; must be ${shape.wanted}`;
+  const address = shape === ADDRESS ? parseAddress(String(value)) : null;
+  const mapped = address === null ? null : ipv4Of({ ...address, length: BITS[address.family] });
+  return mapped === null
+    ? null
+    : `${field}: ${value} is IPv4-mapped, and no packet has such an address; write ${formatAddress(mapped)}`;
 }

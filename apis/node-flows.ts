@@ -1,9 +1,8 @@
 /** The kinds of flows that a node has, as its agent answers (docs/flows.md). */
 import { parseAddress, parseCidr } from '../lib/net/address.ts';
 import type { FailsafeEntry, FailsafePeers } from './config.ts';
-import type { Answer, Flow } from './flow.ts';
+import { type Answer, type Flow, parseFlow } from './flow.ts';
 import type { RuleAction } from './objects.ts';
-import { parseFlow } from './parse-flow.ts';
 import { PROTOCOL_NUMBERS } from './protocols.ts';
 import {
   BOOLEAN,

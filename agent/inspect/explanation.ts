@@ -1,8 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
-import type { Explanation, Flow } from '../../apis/flow.ts';
+import { type Explanation, type Flow, parseFlow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
-import { parseFlow } from '../../apis/parse-flow.ts';
 import { explain } from '../observe/explain.ts';
 import { withLocalPodsNow } from '../run/interface-groups.ts';
 import { knownNames } from './known-names.ts';

@@ -110,7 +110,7 @@ describe('a shape', () => {
     [{ ...VALID, counts: { a: -1 } }, `counts.a: must be a number from 0 to ${2 ** 53 - 1}`],
     [{ ...VALID, counts: { a: Number.NaN } }, `counts.a: must be a number from 0 to ${2 ** 53 - 1}`],
     [{ ...VALID, state: { isOpen: 1 } }, 'state.isOpen: must be true or false'],
-    [{ ...VALID, state: { isOpen: true, since: 'now' } }, 'state.since: must be a time (ISO 8601)'],
+    [{ ...VALID, state: { isOpen: true, since: 'now' } }, 'state.since: must be a time (ISO 8601, UTC)'],
     [
       { kind: 1, ports: 1 },
       'kind: must be tcp or http; ports: must be a list of no more than 2; ' +
@@ -123,6 +123,14 @@ describe('a shape', () => {
       assert.throws(() => checked(PROBE, value, 'the probe'), new InvalidError(`the probe: ${message}`));
       assert.ok(!PROBE.accepts(value));
     });
+
+  it('of times accepts those of JSON and of records alone', () => {
+    const valid = ['2026-01-02T03:04:05Z', '2026-12-31T23:59:59.999Z', '2024-02-29T00:00:00.000001Z'];
+    for (const one of valid) assert.ok(TIME.accepts(one) && Date.parse(one) > 0, one);
+    const wrong = ['', '2026', '2026-01-02', '2026-13-01T00:00:00Z', '2026-01-32T00:00:00Z'];
+    for (const one of [...wrong, '2026-01-02T24:00:00Z', '2026-01-02T03:04:05', 'Fri, 02 Jan 2026'])
+      assert.ok(!TIME.accepts(one), one);
+  });
 
   it('holds every condition that is put on it', () => {
     const short = where(text(4), 'an even text', (one) => one.length % 2 === 0);

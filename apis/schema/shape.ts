@@ -252,8 +252,11 @@ export const FLAG: Shape<true> = {
   ...shape<true>('true, or absent', () => true),
   known: (value) => (value === true ? true : undefined),
 };
-/** ISO 8601. */
-export const TIME = where(text(40), 'a time (ISO 8601)', (one) => !Number.isNaN(Date.parse(one)));
+/** As Date.toISOString has it, with any part of a second. Date.parse reads each such text. */
+export const TIME = where(text(40), 'a time (ISO 8601, UTC)', (one) => {
+  const date = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T/;
+  return date.test(one) && /T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z$/.test(one);
+});
 
 /** Values of a shape for which `test` holds, too: these are `wanted`. */
 export function where<T>(of: Shape<T>, wanted: string, test: (value: T) => boolean): Shape<T> {

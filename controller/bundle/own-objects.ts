@@ -127,7 +127,7 @@ const OWN: Fields = { metadata: METADATA, spec: 'whole', status: 'whole' };
 export const NODE_VIEW = {
   metadata: METADATA,
   counts: { each: 'plain' },
-  // NodeReport (apis/stream.ts).
+  // NodeReport (apis/node-report.ts).
   status: {
     revision: 'plain',
     enforced: 'plain',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { explain } from '../../agent/observe/explain.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { parseFlow } from '../../apis/parse-flow.ts';
+import { parseFlow } from '../../apis/flow.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';

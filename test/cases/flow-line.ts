@@ -1,5 +1,4 @@
-import type { Answer, Flow } from '../../apis/flow.ts';
-import { parseFlow } from '../../apis/parse-flow.ts';
+import { type Answer, type Flow, parseFlow } from '../../apis/flow.ts';
 
 /**
  * A flow and its answer on one line:

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { parseEgressFlow, parseFlow } from './parse-flow.ts';
+import { parseEgressFlow, parseFlow } from './flow.ts';
 
 describe('an address of a flow', () => {
   const FLOW = { direction: 'ingress', protocol: 'tcp', dstPort: 22 };
