@@ -1,5 +1,5 @@
+import { GRANULAR_OBJECT, listByKey } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { GRANULAR_OBJECT, listByKey } from './merge-type.ts';
 
 export const count = (description: string): JsonSchema => ({ type: 'integer', minimum: 0, description });
 
@@ -11,6 +11,7 @@ export function conditions(types: Readonly<Record<string, string>>): JsonSchema 
   return {
     ...listByKey('type'),
     description: meanings.join(' '),
+    crd: { maxItems: 8 },
     items: {
       ...GRANULAR_OBJECT,
       required: ['type', 'status', 'lastTransitionTime', 'reason', 'message'],

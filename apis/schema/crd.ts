@@ -1,11 +1,9 @@
-import { CRD_CHECKS, type CrdCheck, type CrdSchema } from './crd-checks.ts';
-import { EGRESS_CRD_CHECKS } from './egress-checks.ts';
 import { EGRESS_GATEWAY_SCHEMA } from './egress-gateway.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from './egress-policy.ts';
 import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from './egress-status.ts';
 import { CLUSTER_GROUP_SCHEMA } from './group.ts';
 import { GUARDRAIL_SCHEMA, GUARDRAIL_STATUS_SCHEMA } from './guardrail.ts';
-import type { JsonSchema } from './json-schema.ts';
+import type { CrdChecks, CrdSchema, JsonSchema } from './json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
 import { POLICY_STATUS_SCHEMA } from './policy-status.ts';
 import { TIER_SCHEMA } from './tier.ts';
@@ -48,11 +46,8 @@ interface PrinterColumn {
   readonly priority?: number;
 }
 
-/** The checks of every kind. */
-export const CHECKS = { ...CRD_CHECKS, ...EGRESS_CRD_CHECKS };
-
-type PolicyKind = keyof typeof CRD_CHECKS;
-type EgressKind = keyof typeof EGRESS_CRD_CHECKS;
+type PolicyKind = 'ClusterNetworkPolicy' | 'ClusterGroup' | 'Tier' | 'Guardrail';
+type EgressKind = 'EgressGateway' | 'EgressPolicy' | 'ClusterEgressPolicy';
 type Kind = PolicyKind | EgressKind;
 
 interface KindDefinition {
@@ -63,7 +58,7 @@ interface KindDefinition {
   readonly shortNames: readonly string[];
   readonly schema: JsonSchema;
   /** Null if the kind has no status. */
-  readonly status: CrdSchema | null;
+  readonly status: JsonSchema | null;
   readonly columns: readonly PrinterColumn[];
 }
 
@@ -230,47 +225,39 @@ const STANDARD: Readonly<Record<string, CrdSchema>> = {
  */
 export function openApiSchema(kind: Kind): CrdSchema {
   const { schema, status } = KINDS[kind];
-  const { spec } = schema.properties ?? {};
+  const { crd, properties: { spec } = {}, ...others } = schema;
   if (spec === undefined) throw new Error(`${kind} has no spec`);
   const properties = {
     ...STANDARD,
-    spec: withChecks(spec, 'spec', CHECKS[kind]),
-    ...(status === null ? {} : { status: withChecks(status, 'status', STATUS_CHECKS) }),
+    spec: withChecks(spec, false),
+    ...(status === null ? {} : { status: withChecks(status, false) }),
   };
-  return withCel({ ...schema, properties }, '', CHECKS[kind]);
+  return withCel({ ...(others as CrdSchema), properties }, crd);
 }
 
-const STATUS_CHECKS: readonly CrdCheck[] = [
-  { at: /^status\.slots$/, add: { maxItems: 64 } },
-  { at: /^status\.conditions$/, add: { maxItems: 8 } },
-  { at: /^status\.(failingNodes|problems|violations)$/, add: { maxItems: 20 } },
-  { at: /^status\.rollout\.versions$/, add: { maxItems: 3 } },
-];
-
-function withChecks(schema: JsonSchema | CrdSchema, path: string, checks: readonly CrdCheck[]): CrdSchema {
-  const { properties, items, additionalProperties, ...others } = schema;
+function withChecks(schema: JsonSchema, isInList: boolean): CrdSchema {
+  const { properties, items, additionalProperties, crd, ...others } = schema;
   const fields = Object.entries(properties ?? {}).map(([name, field]): [string, CrdSchema] => {
-    const checked = withChecks(withDefault(field, path), `${path}.${name}`, checks);
+    const checked = withChecks(isInList ? withoutDefault(field) : field, isInList);
     return [name, schema.required?.includes(name) ? checked : keepingNull(checked)];
   });
   const inner: CrdSchema = {
     ...others,
     ...(properties === undefined ? {} : { properties: Object.fromEntries(fields) }),
-    ...(items === undefined ? {} : { items: withChecks(items, `${path}[]`, checks) }),
+    ...(items === undefined ? {} : { items: withChecks(items, true) }),
     ...(additionalProperties === undefined
       ? {}
-      : { additionalProperties: keepingNull(withChecks(additionalProperties, `${path}.*`, checks)) }),
+      : { additionalProperties: keepingNull(withChecks(additionalProperties, isInList)) }),
   };
-  return withCel(inner, path, checks);
+  return withCel(inner, crd);
 }
 
 /**
  * Keeps defaults outside of lists only: a default inside a rule would change the rule, and with it
  * the name that is generated for it.
  */
-function withDefault(schema: JsonSchema | CrdSchema, parent: string): JsonSchema | CrdSchema {
-  const { default: _, ...others } = schema;
-  return parent.includes('[]') ? others : schema;
+function withoutDefault({ default: _, ...others }: JsonSchema): JsonSchema {
+  return others;
 }
 
 /**
@@ -282,11 +269,6 @@ function keepingNull(schema: CrdSchema): CrdSchema {
   return schema.default === undefined ? { ...schema, nullable: true } : schema;
 }
 
-function withCel(schema: CrdSchema, path: string, checks: readonly CrdCheck[]): CrdSchema {
-  const own = checks.filter(({ at }) => at.test(path));
-  const rules = own.flatMap(({ cel = [] }) => cel);
-  return {
-    ...Object.assign({}, schema, ...own.map(({ add }) => add)),
-    ...(rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }),
-  };
+function withCel(schema: CrdSchema, { cel = [], ...more }: CrdChecks = {}): CrdSchema {
+  return { ...schema, ...more, ...(cel.length === 0 ? {} : { 'x-kubernetes-validations': cel }) };
 }

@@ -1,7 +1,22 @@
-import type { JsonSchema } from './json-schema.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './crd-keywords.ts';
+import type { CelRule, JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { labelSelector } from './selector.ts';
+
+/** Both ends of IP-IP would cost more than the API server allows; their form is in the pattern. */
+const RANGE: CelRule = {
+  rule: "isIP(self) || isCIDR(self) || self.contains('-')",
+  message: 'is not a range of addresses: IP, IP-IP or CIDR',
+};
+
+const HAS_POOLS = 'has(self.addresses) && has(self.addresses.pools) && size(self.addresses.pools) > 0';
+const IS_NODE = `has(self.source) ? self.source == "Node" : !(${HAS_POOLS})`;
+
+const address: JsonSchema = {
+  type: 'string',
+  description: 'The address that answers.',
+  crd: { maxLength: 45, cel: [{ rule: 'isIP(self)', message: 'is not an IP address' }] },
+};
 
 const probe: JsonSchema = {
   ...ATOMIC_OBJECT,
@@ -11,14 +26,14 @@ const probe: JsonSchema = {
       ...ATOMIC_OBJECT,
       description: 'An echo request.',
       required: ['address'],
-      properties: { address: { type: 'string', description: 'The address that answers.' } },
+      properties: { address },
     },
     tcp: {
       ...ATOMIC_OBJECT,
       description: 'A TCP connection.',
       required: ['address', 'port'],
       properties: {
-        address: { type: 'string', description: 'The address that answers.' },
+        address,
         port: { type: 'integer', description: 'The port.', minimum: 1, maximum: 65535 },
       },
     },
@@ -35,6 +50,7 @@ const probe: JsonSchema = {
       maximum: 100,
     },
   },
+  crd: { cel: [{ rule: 'has(self.icmp) != has(self.tcp)', message: 'needs exactly one of icmp and tcp' }] },
 };
 
 const spec: JsonSchema = {
@@ -45,6 +61,15 @@ const spec: JsonSchema = {
     nodeSelector: {
       ...labelSelector('The nodes that can be gateways.'),
       description: 'The nodes that can be gateways. All conditions must hold; at least one is needed.',
+      crd: {
+        cel: [
+          {
+            rule: '(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)',
+            message:
+              'is empty and would select every Node; name the labels of the nodes that are to be gateways',
+          },
+        ],
+      },
     },
     addresses: {
       ...ATOMIC_OBJECT,
@@ -61,10 +86,16 @@ const spec: JsonSchema = {
               ranges: {
                 ...ATOMIC_LIST,
                 description: 'IP, IP-IP or CIDR; an IPv4 CIDR without its network and broadcast address.',
-                items: { type: 'string', maxLength: 91 },
+                items: {
+                  type: 'string',
+                  maxLength: 91,
+                  crd: { pattern: '^[0-9A-Fa-f.:]+([-/][0-9A-Fa-f.:]+)?$', cel: [RANGE] },
+                },
+                crd: { minItems: 1, maxItems: 64 },
               },
             },
           },
+          crd: { maxItems: 32 },
         },
       },
     },
@@ -78,6 +109,7 @@ const spec: JsonSchema = {
       type: 'string',
       description: 'With source Node: the interface whose address is used; absent: that of the route.',
       maxLength: 15,
+      crd: { pattern: '^[^\\s/:]{1,15}$' },
     },
     choice: {
       type: 'string',
@@ -96,6 +128,7 @@ const spec: JsonSchema = {
       ...ATOMIC_LIST,
       description: 'Destinations outside; a gateway for which all fail is not ready.',
       items: probe,
+      crd: { maxItems: 8 },
     },
     failover: {
       ...ATOMIC_OBJECT,
@@ -121,6 +154,16 @@ const spec: JsonSchema = {
           default: false,
         },
       },
+      crd: {
+        cel: [
+          {
+            rule:
+              '(has(self.leaseSeconds) ? self.leaseSeconds : 2) * 1000 >= ' +
+              '2 * (has(self.heartbeatMilliseconds) ? self.heartbeatMilliseconds : 500)',
+            message: 'a lease is shorter than two heartbeats; one lost heartbeat would move the addresses',
+          },
+        ],
+      },
     },
     allowedNamespaces: labelSelector(
       'The namespaces whose EgressPolicies may use this gateway; absent: none.',
@@ -130,6 +173,28 @@ const spec: JsonSchema = {
       description: 'Whether this is the gateway of policies that name none; at most one is.',
       default: false,
     },
+  },
+  crd: {
+    cel: [
+      {
+        rule: `!has(self.source) || self.source != "Node" || !(${HAS_POOLS})`,
+        message:
+          "source Node uses the nodes' own addresses, and those of spec.addresses never; remove one of the two",
+      },
+      {
+        rule: `!has(self.source) || self.source != "Floating" || (${HAS_POOLS})`,
+        message: 'source Floating needs addresses; give spec.addresses.pools, or source: Node',
+      },
+      {
+        rule: `!has(self.choice) || self.choice != "Spread" || (${IS_NODE})`,
+        message:
+          'choice Spread needs source: Node, because an address of a pool is on one node at a time; use Failover',
+      },
+      {
+        rule: `!has(self.interface) || (${IS_NODE})`,
+        message: 'interface is only allowed with source: Node',
+      },
+    ],
   },
 };
 

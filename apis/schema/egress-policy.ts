@@ -1,6 +1,6 @@
-import type { JsonSchema } from './json-schema.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, CIDR, GRANULAR_OBJECT, MOST, NAME, refused } from './crd-keywords.ts';
+import type { CelRule, CrdChecks, JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { labelSelector } from './selector.ts';
 
 /**
@@ -9,11 +9,25 @@ import { labelSelector } from './selector.ts';
  */
 const NOT_IN_NAMESPACES = 'Only in a ClusterEgressPolicy.';
 
-const cidrs = (description: string): JsonSchema => ({
+const CLUSTER_ONLY = refused('is only allowed in a ClusterEgressPolicy');
+
+const cidrs = (description: string, crd: CrdChecks, cel: readonly CelRule[] = [CIDR]): JsonSchema => ({
   ...ATOMIC_LIST,
   description,
-  items: { type: 'string', maxLength: 49 },
+  items: { type: 'string', maxLength: 49, crd: { cel } },
+  crd,
 });
+const DESTINATIONS: CrdChecks = { maxItems: 256 };
+const MOST_SUBNETS = 64;
+
+const IN_NAMESPACE: CelRule = {
+  rule: 'has(self.podSelector) || has(self.namespaceSelector) || has(self.podSubnets)',
+  message: 'is empty; {podSelector: {}} selects all pods of the namespace',
+};
+const IN_CLUSTER: CelRule = {
+  rule: '(has(self.podSelector) || has(self.namespaceSelector)) != has(self.podSubnets)',
+  message: 'needs selectors or podSubnets, one of the two; write one item for each (items are OR-ed)',
+};
 
 const pods = (isCluster: boolean): JsonSchema => ({
   ...ATOMIC_OBJECT,
@@ -22,9 +36,23 @@ const pods = (isCluster: boolean): JsonSchema => ({
     : 'A podSelector for pods of the namespace of this policy.',
   properties: {
     podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
-    namespaceSelector: labelSelector(isCluster ? 'Pods in the namespaces selected.' : NOT_IN_NAMESPACES),
-    podSubnets: cidrs(isCluster ? 'CIDRs of source addresses.' : NOT_IN_NAMESPACES),
+    namespaceSelector: isCluster
+      ? labelSelector('Pods in the namespaces selected.')
+      : { ...labelSelector(NOT_IN_NAMESPACES), crd: CLUSTER_ONLY },
+    podSubnets: isCluster
+      ? cidrs('CIDRs of source addresses.', { minItems: 1, maxItems: MOST_SUBNETS })
+      : cidrs(NOT_IN_NAMESPACES, { maxItems: MOST_SUBNETS, ...CLUSTER_ONLY }, []),
   },
+  crd: { cel: [isCluster ? IN_CLUSTER : IN_NAMESPACE] },
+});
+
+const ofFamily = (family: 4 | 6): CrdChecks => ({
+  cel: [
+    {
+      rule: `isIP(self) && ip(self).family() == ${family}`,
+      message: `is not an IPv${family} address`,
+    },
+  ],
 });
 
 const address: JsonSchema = {
@@ -38,8 +66,18 @@ const address: JsonSchema = {
       enum: ['Shared', 'Dedicated', 'Fixed'],
       default: 'Shared',
     },
-    ipv4: { type: 'string', description: 'With allocation Fixed: the IPv4 address.', maxLength: 15 },
-    ipv6: { type: 'string', description: 'With allocation Fixed: the IPv6 address.', maxLength: 45 },
+    ipv4: {
+      type: 'string',
+      description: 'With allocation Fixed: the IPv4 address.',
+      maxLength: 15,
+      crd: ofFamily(4),
+    },
+    ipv6: {
+      type: 'string',
+      description: 'With allocation Fixed: the IPv6 address.',
+      maxLength: 45,
+      crd: ofFamily(6),
+    },
     count: {
       type: 'integer',
       description: 'With allocation Dedicated: the number of addresses of each family.',
@@ -47,6 +85,18 @@ const address: JsonSchema = {
       maximum: 64,
       default: 1,
     },
+  },
+  crd: {
+    cel: [
+      {
+        rule: '(has(self.allocation) && self.allocation == "Fixed") ? (has(self.ipv4) || has(self.ipv6)) : !(has(self.ipv4) || has(self.ipv6))',
+        message: 'ipv4 and ipv6 are for allocation: Fixed, which needs one of them',
+      },
+      {
+        rule: '!has(self.count) || self.count == 1 || (has(self.allocation) && self.allocation == "Dedicated")',
+        message: 'a count other than 1 is only allowed with allocation: Dedicated',
+      },
+    ],
   },
 };
 
@@ -63,18 +113,21 @@ function policySchema(kind: 'EgressPolicy' | 'ClusterEgressPolicy'): JsonSchema 
           ? 'Override: before all EgressPolicies. Default, if absent: after them.'
           : NOT_IN_NAMESPACES,
         enum: ['Override', 'Default'],
+        ...(isCluster ? {} : { crd: CLUSTER_ONLY }),
       },
       appliedTo: {
         ...ATOMIC_LIST,
         description: 'The pods; items are OR-ed.',
         items: pods(isCluster),
+        crd: { minItems: 1, maxItems: MOST.appliedTo },
       },
       gateway: {
         type: 'string',
         description: 'Name of an EgressGateway; absent: the default one of the namespace or the cluster.',
+        crd: NAME,
       },
-      to: cidrs('CIDRs of destinations; absent: everything outside of the cluster.'),
-      except: cidrs('CIDRs of destinations that this policy does not match.'),
+      to: cidrs('CIDRs of destinations; absent: everything outside of the cluster.', DESTINATIONS),
+      except: cidrs('CIDRs of destinations that this policy does not match.', DESTINATIONS),
       action: {
         type: 'string',
         description:

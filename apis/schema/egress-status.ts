@@ -1,6 +1,6 @@
 import { conditions, count } from './conditions.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 
 const text = (description: string): JsonSchema => ({ type: 'string', description });
 
@@ -54,6 +54,7 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
           leaseSeconds: count('The length of leases while it is not that of the spec: the agent restarts.'),
         },
       },
+      crd: { maxItems: 64 },
     },
     addresses: {
       ...ATOMIC_LIST,

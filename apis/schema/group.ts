@@ -1,10 +1,8 @@
+import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, NAME, presentCount } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
-import { IP_BLOCK_SCHEMA, NAMESPACED_NAME_SCHEMA } from './peer.ts';
+import { IP_BLOCK_SCHEMA, NAMESPACED_NAME_SCHEMA, UNSUPPORTED } from './peer.ts';
 import { labelSelector } from './selector.ts';
-
-const any = 'x-kubernetes-preserve-unknown-fields';
 
 export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
   'Peers, or Nodes, under a name that policies use.',
@@ -17,7 +15,22 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
       podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
       namespaceSelector: labelSelector('Pods in the namespaces selected.'),
       nodeSelector: labelSelector('The Nodes selected.'),
-      ipBlocks: { ...ATOMIC_LIST, description: 'CIDRs, OR-ed.', items: IP_BLOCK_SCHEMA },
+      ipBlocks: {
+        ...ATOMIC_LIST,
+        description: 'CIDRs, OR-ed.',
+        items: {
+          ...IP_BLOCK_SCHEMA,
+          crd: {
+            cel: [
+              {
+                rule: '!has(self.except) || !isCIDR(self.cidr) || self.except.all(hole, isCIDR(hole) && cidr(self.cidr).containsCIDR(hole) && cidr(self.cidr).prefixLength() < cidr(hole).prefixLength())',
+                message: 'an exception must be a CIDR, part of the cidr and not the whole of it',
+              },
+            ],
+          },
+        },
+        crd: { maxItems: MOST.blocks },
+      },
       serviceReference: {
         ...NAMESPACED_NAME_SCHEMA,
         description: 'The pods that the selector of a Service selects.',
@@ -25,9 +38,21 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
       childGroups: {
         ...ATOMIC_LIST,
         description: 'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
-        items: { type: 'string' },
+        items: { type: 'string', crd: NAME },
+        crd: { maxItems: MOST.children },
       },
-      externalEntitySelector: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
+      externalEntitySelector: UNSUPPORTED,
+    },
+    crd: {
+      cel: [
+        {
+          rule:
+            `${presentCount(['nodeSelector', 'serviceReference'])} + (has(self.podSelector) || has(self.namespaceSelector) ? 1 : 0) + ` +
+            '(has(self.ipBlocks) && size(self.ipBlocks) > 0 ? 1 : 0) + (has(self.childGroups) && size(self.childGroups) > 0 ? 1 : 0) == 1',
+          message:
+            'needs exactly one of podSelector and/or namespaceSelector, nodeSelector, ipBlocks, serviceReference, childGroups',
+        },
+      ],
     },
   },
 );

@@ -1,12 +1,12 @@
 import { GUARDRAIL_PHASES } from '../guardrail.ts';
 import { count } from './conditions.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, MOST } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
 import { LAST_DEFINITIONS_SCHEMA } from './last-definitions.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
-import { PEER_SCHEMA } from './peer.ts';
+import { peers } from './peer.ts';
 import { labelSelector } from './selector.ts';
-import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
+import { SERVICE_FIELDS } from './service.ts';
 
 const flows = (description: string): JsonSchema => ({
   ...ATOMIC_LIST,
@@ -23,18 +23,9 @@ const flows = (description: string): JsonSchema => ({
         pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
       },
       direction: { type: 'string', description: 'As the Node sees it.', enum: ['ingress', 'egress'] },
-      from: {
-        ...ATOMIC_LIST,
-        description: 'Ingress only: sources, OR-ed; absent or empty is any address.',
-        items: PEER_SCHEMA,
-      },
-      to: {
-        ...ATOMIC_LIST,
-        description: 'Egress only: destinations, OR-ed; absent or empty is any address.',
-        items: PEER_SCHEMA,
-      },
-      ports: { ...ATOMIC_LIST, description: 'OR-ed, also with protocols.', items: PORT_SCHEMA },
-      protocols: { ...ATOMIC_LIST, description: 'OR-ed, also with ports.', items: PROTOCOL_SCHEMA },
+      from: peers('from', 'Ingress only: sources, OR-ed; absent or empty is any address.'),
+      to: peers('to', 'Egress only: destinations, OR-ed; absent or empty is any address.'),
+      ...SERVICE_FIELDS,
       traffic: {
         type: 'string',
         description:
@@ -42,7 +33,20 @@ const flows = (description: string): JsonSchema => ({
         enum: ['Host', 'NodePort'],
       },
     },
+    crd: {
+      cel: [
+        {
+          rule: 'self.direction == "ingress" ? !has(self.to) || size(self.to) == 0 : !has(self.from) || size(self.from) == 0',
+          message: 'ingress flows have from, egress flows have to',
+        },
+        {
+          rule: '!has(self.traffic) || self.traffic != "NodePort" || self.direction == "ingress"',
+          message: 'NodePort traffic is ingress',
+        },
+      ],
+    },
   },
+  crd: { maxItems: MOST.required },
 });
 
 export const GUARDRAIL_SCHEMA: JsonSchema = kindSchema(
@@ -75,6 +79,7 @@ export const GUARDRAIL_STATUS_SCHEMA: JsonSchema = {
       ...ATOMIC_LIST,
       description: 'The missing objects that it names, one line each: it waits for them while it is Pending.',
       items: { type: 'string' },
+      crd: { maxItems: 20 },
     },
     lastDefinitions: LAST_DEFINITIONS_SCHEMA,
     violations: {
@@ -103,6 +108,7 @@ export const GUARDRAIL_STATUS_SCHEMA: JsonSchema = {
           },
         },
       },
+      crd: { maxItems: 20 },
     },
   },
 };

@@ -22,6 +22,33 @@ export interface JsonSchema {
   readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular';
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'map';
   readonly 'x-kubernetes-list-map-keys'?: readonly string[];
+  /** Further checks of the API server: they are in the CustomResourceDefinition alone. */
+  readonly crd?: CrdChecks;
+}
+
+/** One `x-kubernetes-validations` rule in CEL; `self` is the value that has the schema. */
+export interface CelRule {
+  readonly rule: string;
+  readonly message: string;
+}
+
+/** Keywords that replace or follow those of the schema, and rules. */
+export interface CrdChecks extends Partial<CrdSchema> {
+  readonly cel?: readonly CelRule[];
+}
+
+/** A schema as a CustomResourceDefinition has it. */
+export interface CrdSchema extends Omit<JsonSchema, 'properties' | 'additionalProperties' | 'items' | 'crd'> {
+  readonly properties?: Readonly<Record<string, CrdSchema>>;
+  readonly additionalProperties?: CrdSchema;
+  readonly items?: CrdSchema;
+  readonly nullable?: true;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly minProperties?: number;
+  readonly maxProperties?: number;
+  readonly anyOf?: readonly CrdSchema[];
+  readonly 'x-kubernetes-validations'?: readonly CelRule[];
 }
 
 /** Field names and list indexes from the root to a value. */

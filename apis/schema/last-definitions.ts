@@ -1,5 +1,5 @@
+import { GRANULAR_OBJECT } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { GRANULAR_OBJECT } from './merge-type.ts';
 
 /** Part of the status of a policy or Guardrail: see apis/last-definition.ts. */
 export const LAST_DEFINITIONS_SCHEMA: JsonSchema = {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { CrdSchema } from './crd-checks.ts';
+import type { CrdSchema } from './json-schema.ts';
 import { overLimit } from './limits.ts';
 
 const schema: CrdSchema = {

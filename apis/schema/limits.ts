@@ -1,5 +1,4 @@
-import type { CrdSchema } from './crd-checks.ts';
-import { asFields, type FieldPath } from './json-schema.ts';
+import { asFields, type CrdSchema, type FieldPath } from './json-schema.ts';
 
 /** A list or map that has more entries than its schema allows. */
 export interface OverLimit {

@@ -1,8 +1,8 @@
 import { POLICY_PHASES } from '../policy-status.ts';
 import { conditions, count } from './conditions.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { LAST_DEFINITIONS_SCHEMA } from './last-definitions.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { ROLLOUT_STATUS_SCHEMA } from './rollout.ts';
 
 /** Schema of the `status` of a ClusterNetworkPolicy (`PolicyStatus`). */
@@ -40,11 +40,13 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
           rolledBack: { type: 'boolean', description: 'True: the node tried the version, and took it back.' },
         },
       },
+      crd: { maxItems: 20 },
     },
     problems: {
       ...ATOMIC_LIST,
       description: 'The reasons why the policy is invalid, or waits, one line each; the first 20.',
       items: { type: 'string' },
+      crd: { maxItems: 20 },
     },
     lastDefinitions: LAST_DEFINITIONS_SCHEMA,
     rollout: ROLLOUT_STATUS_SCHEMA,

@@ -1,9 +1,9 @@
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, MOST, NOT_FOR_NODES } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
-import { APPLIED_TO_SCHEMA, PEER_SCHEMA, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
+import { APPLIED_TO_SCHEMA, peers, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
 import { ROLLOUT_SCHEMA } from './rollout.ts';
-import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
+import { SERVICE_FIELDS } from './service.ts';
 
 const any = 'x-kubernetes-preserve-unknown-fields';
 
@@ -16,9 +16,10 @@ const appliedTo: JsonSchema = {
   ...ATOMIC_LIST,
   description: 'The Nodes to apply to; items are OR-ed. Set it in the policy or in every rule.',
   items: APPLIED_TO_SCHEMA,
+  crd: { maxItems: MOST.appliedTo },
 };
 
-function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
+function ruleSchema(fields: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return {
     ...ATOMIC_OBJECT,
     description: 'The action for connections with these peers, ports and protocols.',
@@ -36,9 +37,8 @@ function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
         description: 'The action for a new connection that matches. Pass continues with the baseline tier.',
         enum: ['Allow', 'Drop', 'Reject', 'Pass'],
       },
-      ...peers,
-      ports: { ...ATOMIC_LIST, description: 'OR-ed, also with protocols.', items: PORT_SCHEMA },
-      protocols: { ...ATOMIC_LIST, description: 'OR-ed, also with ports.', items: PROTOCOL_SCHEMA },
+      ...fields,
+      ...SERVICE_FIELDS,
       enableLogging: { type: 'boolean', description: 'Log each new connection the rule decides.' },
       logLabel: {
         type: 'string',
@@ -51,19 +51,18 @@ function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
         ...ATOMIC_LIST,
         description: 'Not supported for Nodes.',
         items: { ...ATOMIC_OBJECT, [any]: true },
+        crd: NOT_FOR_NODES,
       },
     },
   };
 }
-
-const peers = (description: string): JsonSchema => ({ ...ATOMIC_LIST, description, items: PEER_SCHEMA });
 
 const spec: JsonSchema = {
   ...GRANULAR_OBJECT,
   description: 'The rules, and the Nodes that they apply to.',
   required: ['priority'],
   properties: {
-    tier: { type: 'string', description: 'Name of a Tier.', default: 'application' },
+    tier: { type: 'string', description: 'Name of a Tier.', default: 'application', crd: { maxLength: 253 } },
     priority: {
       type: 'number',
       description: '1 to 10000; lower is evaluated first.',
@@ -74,19 +73,34 @@ const spec: JsonSchema = {
     ingress: {
       ...ATOMIC_LIST,
       description: 'Rules for connections to the Nodes, in order.',
-      items: ruleSchema({ from: peers('Sources, OR-ed; absent or empty is any address.') }),
+      items: ruleSchema({ from: peers('from', 'Sources, OR-ed; absent or empty is any address.') }),
+      crd: { maxItems: MOST.rules },
     },
     egress: {
       ...ATOMIC_LIST,
       description: 'Rules for connections from the Nodes, in order.',
-      items: ruleSchema({
-        to: peers('Destinations, OR-ed; absent or empty is any address.'),
-        toServices: {
-          ...ATOMIC_LIST,
-          description: 'Services; not together with to, ports and protocols.',
-          items: SERVICE_REFERENCE_SCHEMA,
+      items: {
+        ...ruleSchema({
+          to: peers('to', 'Destinations, OR-ed; absent or empty is any address.'),
+          toServices: {
+            ...ATOMIC_LIST,
+            description: 'Services; not together with to, ports and protocols.',
+            items: SERVICE_REFERENCE_SCHEMA,
+            crd: { maxItems: MOST.ports },
+          },
+        }),
+        crd: {
+          cel: [
+            {
+              rule:
+                '!has(self.toServices) || size(self.toServices) == 0 || ((!has(self.to) || size(self.to) == 0) && ' +
+                '(!has(self.ports) || size(self.ports) == 0) && (!has(self.protocols) || size(self.protocols) == 0))',
+              message: "toServices can't be combined with to, ports and protocols; write one rule for each",
+            },
+          ],
         },
-      }),
+      },
+      crd: { maxItems: MOST.rules },
     },
     mode: {
       type: 'string',
@@ -110,6 +124,38 @@ const spec: JsonSchema = {
       enum: ['Keep', 'Recheck'],
     },
     rollout: ROLLOUT_SCHEMA,
+  },
+  crd: {
+    cel: [
+      {
+        rule:
+          '(has(self.appliedTo) && size(self.appliedTo) > 0) || ' +
+          '((has(self.ingress) ? size(self.ingress) : 0) + (has(self.egress) ? size(self.egress) : 0) > 0 && ' +
+          '(!has(self.ingress) || self.ingress.all(rule, has(rule.appliedTo) && size(rule.appliedTo) > 0)) && ' +
+          '(!has(self.egress) || self.egress.all(rule, has(rule.appliedTo) && size(rule.appliedTo) > 0)))',
+        message:
+          'appliedTo is missing: select the Nodes in spec.appliedTo or in every rule ([{nodeSelector: {}}] selects every Node)',
+      },
+      {
+        rule:
+          '!(has(self.appliedTo) && size(self.appliedTo) > 0) || ' +
+          '((!has(self.ingress) || self.ingress.all(rule, !has(rule.appliedTo) || size(rule.appliedTo) == 0)) && ' +
+          '(!has(self.egress) || self.egress.all(rule, !has(rule.appliedTo) || size(rule.appliedTo) == 0)))',
+        message: 'rules have an appliedTo although spec.appliedTo is set; use one or the other',
+      },
+      {
+        rule:
+          '!has(self.tier) || self.tier.lowerAscii() != "baseline" || ' +
+          '((!has(self.ingress) || self.ingress.all(rule, rule.action != "Pass")) && ' +
+          '(!has(self.egress) || self.egress.all(rule, rule.action != "Pass")))',
+        message:
+          'Pass is not allowed in the baseline tier, because Pass continues with that tier; use Allow, Drop or Reject',
+      },
+      {
+        rule: '!has(self.traffic) || self.traffic != "NodePort" || !has(self.egress) || size(self.egress) == 0',
+        message: 'a policy for NodePort traffic has ingress rules only',
+      },
+    ],
   },
 };
 

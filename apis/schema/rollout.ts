@@ -1,7 +1,7 @@
 import { ROLLOUT_STATES } from '../rollout.ts';
 import { count } from './conditions.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, NAME } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 
 /** The fields that a policy and the configuration have. */
 export const ROLLOUT_FIELDS: Readonly<Record<string, JsonSchema>> = {
@@ -11,7 +11,9 @@ export const ROLLOUT_FIELDS: Readonly<Record<string, JsonSchema>> = {
     items: {
       'x-kubernetes-int-or-string': true,
       description: 'The number of nodes, from 1, or their share from 1% to 100%.',
+      crd: { minimum: 1, maxLength: 4, pattern: '^([1-9][0-9]?|100)%$' },
     },
+    crd: { minItems: 1, maxItems: 20 },
   },
   pause: {
     type: 'integer',
@@ -33,7 +35,7 @@ export const ROLLOUT_SCHEMA: JsonSchema = {
   description: 'How a new version goes to the nodes; absent: to all at once.',
   properties: {
     ...ROLLOUT_FIELDS,
-    group: { type: 'string', description: 'Policies with the same group have one rollout.' },
+    group: { type: 'string', description: 'Policies with the same group have one rollout.', crd: NAME },
   },
 };
 
@@ -110,6 +112,7 @@ export const ROLLOUT_STATUS_SCHEMA: JsonSchema = {
           spec: text('Its spec as JSON, without rollout.'),
         },
       },
+      crd: { maxItems: 3 },
     },
   },
 };

@@ -1,5 +1,8 @@
-import type { JsonSchema } from './json-schema.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, SUBDOMAIN } from './crd-keywords.ts';
+import type { CrdChecks, JsonSchema } from './json-schema.ts';
+
+const LABEL_NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
+const VALUE: CrdChecks = { maxLength: 63, pattern: `^(${LABEL_NAME})?$` };
 
 /**
  * Labels. Keys (an optional DNS prefix and `/`, then a name) are checked in apis/validate, which
@@ -8,7 +11,8 @@ import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 const labels: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Labels that must exist with exactly these values.',
-  additionalProperties: { type: 'string' },
+  additionalProperties: { type: 'string', crd: VALUE },
+  crd: { maxProperties: MOST.labels },
 };
 
 const requirement: JsonSchema = {
@@ -16,13 +20,31 @@ const requirement: JsonSchema = {
   description: 'One condition on one label.',
   required: ['key', 'operator'],
   properties: {
-    key: { type: 'string', description: 'The label.' },
+    key: {
+      type: 'string',
+      description: 'The label.',
+      crd: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` },
+    },
     operator: {
       type: 'string',
       description: 'In and NotIn compare with values; Exists and DoesNotExist take none.',
       enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
     },
-    values: { ...ATOMIC_LIST, description: 'For In and NotIn; at least one.', items: { type: 'string' } },
+    values: {
+      ...ATOMIC_LIST,
+      description: 'For In and NotIn; at least one.',
+      items: { type: 'string', crd: VALUE },
+      crd: { maxItems: MOST.values },
+    },
+  },
+  crd: {
+    anyOf: [
+      {
+        required: ['values'],
+        properties: { operator: { enum: ['In', 'NotIn'] }, values: { minItems: 1 } },
+      },
+      { properties: { operator: { enum: ['Exists', 'DoesNotExist'] }, values: { maxItems: 0 } } },
+    ],
   },
 };
 
@@ -33,7 +55,12 @@ export function labelSelector(description: string): JsonSchema {
     description: `${description} All conditions must hold; {} selects everything.`,
     properties: {
       matchLabels: labels,
-      matchExpressions: { ...ATOMIC_LIST, description: 'Further conditions.', items: requirement },
+      matchExpressions: {
+        ...ATOMIC_LIST,
+        description: 'Further conditions.',
+        items: requirement,
+        crd: { maxItems: MOST.labels },
+      },
     },
   };
 }

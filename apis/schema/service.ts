@@ -1,5 +1,5 @@
-import type { JsonSchema } from './json-schema.ts';
-import { ATOMIC_OBJECT } from './merge-type.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, presentCount } from './crd-keywords.ts';
+import type { CelRule, CrdChecks, JsonSchema } from './json-schema.ts';
 
 const port = (description: string): JsonSchema => ({
   type: 'integer',
@@ -14,7 +14,17 @@ const byte = (description: string): JsonSchema => ({
   maximum: 255,
 });
 
-export const PORT_SCHEMA: JsonSchema = {
+const range = (first: string, last: string): CelRule => ({
+  rule: `!has(self.${last}) || (has(self.${first}) && self.${last} >= self.${first})`,
+  message: `${last} needs ${first}, and must not be below it`,
+});
+
+const OCTET = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+const CODE: CrdChecks = {
+  cel: [{ rule: '!has(self.icmpCode) || has(self.icmpType)', message: 'icmpCode needs icmpType' }],
+};
+
+const PORT_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'A protocol with a range of ports; without port, every port.',
   properties: {
@@ -29,10 +39,11 @@ export const PORT_SCHEMA: JsonSchema = {
     sourcePort: port('Source port.'),
     sourceEndPort: port('Last source port of a range that starts with sourcePort.'),
   },
+  crd: { cel: [range('port', 'endPort'), range('sourcePort', 'sourceEndPort')] },
 };
 
 /** Exactly one of the three fields. */
-export const PROTOCOL_SCHEMA: JsonSchema = {
+const PROTOCOL_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one of icmp, icmpv6 and igmp.',
   properties: {
@@ -40,19 +51,49 @@ export const PROTOCOL_SCHEMA: JsonSchema = {
       ...ATOMIC_OBJECT,
       description: 'Without a type: all of ICMP and ICMPv6. With one: ICMP for IPv4 alone.',
       properties: { icmpType: byte('ICMP type.'), icmpCode: byte('Only beside icmpType.') },
+      crd: CODE,
     },
     icmpv6: {
       ...ATOMIC_OBJECT,
       description: 'ICMPv6.',
       properties: { icmpType: byte('ICMPv6 type.'), icmpCode: byte('Only beside icmpType.') },
+      crd: CODE,
     },
     igmp: {
       ...ATOMIC_OBJECT,
       description: 'IGMP.',
       properties: {
         igmpType: byte('IGMP type, for example 17 for a membership query.'),
-        groupAddress: { type: 'string', description: 'An IPv4 multicast address.' },
+        groupAddress: {
+          type: 'string',
+          description: 'An IPv4 multicast address.',
+          crd: { pattern: `^(22[4-9]|23[0-9])(\\.${OCTET}){3}$` },
+        },
       },
     },
+  },
+  crd: {
+    cel: [
+      {
+        rule: `${presentCount(['icmp', 'icmpv6', 'igmp'])} == 1`,
+        message: 'needs exactly one of icmp, icmpv6 and igmp; write one item for each (items are OR-ed)',
+      },
+    ],
+  },
+};
+
+/** The services of a rule. */
+export const SERVICE_FIELDS: Readonly<Record<'ports' | 'protocols', JsonSchema>> = {
+  ports: {
+    ...ATOMIC_LIST,
+    description: 'OR-ed, also with protocols.',
+    items: PORT_SCHEMA,
+    crd: { maxItems: MOST.ports },
+  },
+  protocols: {
+    ...ATOMIC_LIST,
+    description: 'OR-ed, also with ports.',
+    items: PROTOCOL_SCHEMA,
+    crd: { maxItems: MOST.ports },
   },
 };
