@@ -1,7 +1,7 @@
 import type { LeaseRequest } from '../../apis/egress/lease.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { LeaseGranter, type Taken } from '../egress/lease/lease-granter.ts';
-import { LeaseRelay, type LeaseRelayOptions } from '../egress/lease/lease-relay.ts';
+import type { LeaseGrants, LeasePasser, LeaseRelayOptions, Taken } from '../extension/lease-extension.ts';
+import { LEASE_EXTENSION } from '../extension/leases.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { Election } from '../kubeapi/lease/election.ts';
 import type { LeaseStore } from '../kubeapi/lease/lease.ts';
@@ -32,8 +32,8 @@ export interface HeartbeatServiceOptions {
 export class HeartbeatService implements LeaseService {
   readonly #options: HeartbeatServiceOptions;
   readonly #election: Election;
-  readonly #granter: LeaseGranter;
-  readonly #relay: LeaseRelay;
+  readonly #granter: LeaseGrants;
+  readonly #relay: LeasePasser;
   /** The number of times that this process began to lead. */
   #term = 0;
   /** Whether the controller has begun to decide in this term. */
@@ -45,7 +45,7 @@ export class HeartbeatService implements LeaseService {
     const { data, store, relay, clock, random, send } = options;
     this.#options = options;
     this.#aliveAt = clock.now();
-    this.#relay = new LeaseRelay({ ...relay, clock });
+    this.#relay = LEASE_EXTENSION.relay({ ...relay, clock });
     this.#election = new Election({
       identity: data.identity,
       times: data.times,
@@ -60,7 +60,7 @@ export class HeartbeatService implements LeaseService {
         failed: (error) => send({ kind: 'failed', message: messageOf(error) }),
       },
     });
-    this.#granter = new LeaseGranter({
+    this.#granter = LEASE_EXTENSION.granter({
       clock,
       isLeader: () => this.#election.isLeader(),
       answered: (taken) => this.#answered(taken),
@@ -103,7 +103,7 @@ export class HeartbeatService implements LeaseService {
     }
   }
 
-  answerAsLeader(request: LeaseRequest): ReturnType<LeaseGranter['grant']> {
+  answerAsLeader(request: LeaseRequest): ReturnType<LeaseGrants['grant']> {
     return this.#granter.grant(request);
   }
 

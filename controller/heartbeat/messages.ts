@@ -3,8 +3,7 @@ import type { Cluster, User } from '@kubernetes/client-node';
 import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
-import type { Taken } from '../egress/lease/lease-granter.ts';
-import type { WrittenSlot } from '../egress/lease/lease-table.ts';
+import type { Taken, WrittenSlot } from '../extension/lease-extension.ts';
 import type { LeaseTimes } from '../kubeapi/lease/election.ts';
 import type { Annotations } from '../kubeapi/lease/lease.ts';
 

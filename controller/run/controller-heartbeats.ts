@@ -1,6 +1,6 @@
 import type { NamespacedName } from '../../apis/objects.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
-import type { Taken } from '../egress/lease/lease-granter.ts';
+import type { Taken } from '../extension/lease-extension.ts';
 import { HeartbeatProcess, type HeartbeatProcessOptions } from '../heartbeat/heartbeat-process.ts';
 import type { OwnToken } from '../kubeapi/own-token.ts';
 import type { ControllerContext } from './controller-context.ts';

@@ -1,39 +1,9 @@
-import type { LeaseAnswer, LeaseGrant, LeaseRequest } from '../../../apis/egress/lease.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
-import { LeaseTable, type WrittenSlot } from './lease-table.ts';
-
-/** The leader's statuses as orders for leases. */
-export interface LeaseOrders {
-  /**
-   * Leadership begins.
-   *
-   * @param leases of all gateways, in milliseconds
-   */
-  begin(slots: readonly WrittenSlot[], leases: readonly number[]): void;
-  setSlots(slots: readonly WrittenSlot[]): void;
-  /** The nodes that there are. */
-  keepNodes(nodes: ReadonlySet<string>): void;
-  /** Nothing is granted until `begin`. */
-  end(): void;
-}
-
-/** A heartbeat that was answered. */
-export interface Taken {
-  /** By the clock of the granter. */
-  readonly at: number;
-  readonly request: LeaseRequest;
-  readonly grants: readonly LeaseGrant[];
-}
-
-export interface LeaseGranterOptions {
-  readonly clock: Pick<Clock, 'now'>;
-  /** Whether it is certain, at the time of the call, that no other process leads. */
-  readonly isLeader: () => boolean;
-  readonly answered: (answered: Taken) => void;
-}
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { LeaseGranterOptions, LeaseGrants, WrittenSlot } from '../../extension/lease-extension.ts';
+import { LeaseTable } from './lease-table.ts';
 
 /** Answers heartbeats, by the slots as the API has them. Decides nothing about owners. */
-export class LeaseGranter implements LeaseOrders {
+export class LeaseGranter implements LeaseGrants {
   readonly #options: LeaseGranterOptions;
   readonly #table = new LeaseTable();
   #isServing = false;

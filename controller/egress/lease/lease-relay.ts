@@ -1,14 +1,6 @@
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
-import type { LeaseBatch, LeaseBatchAnswer } from '../../publish/peer-calls.ts';
-
-export interface LeaseRelayOptions {
-  /** Resolves with the answers of the controller at `peer` (HOST:PORT); throws if it has none. */
-  readonly send: (peer: string, batch: LeaseBatch) => Promise<LeaseBatchAnswer>;
-  /** The other controllers, HOST:PORT each. */
-  readonly peers: () => readonly string[];
-  readonly clock: Clock;
-}
+import type { LeasePasser, LeaseRelayOptions } from '../../extension/lease-extension.ts';
+import type { LeaseBatchAnswer } from '../../publish/peer-calls.ts';
 
 /** Milliseconds: in which heartbeats are gathered; in which no leader is looked for again. */
 const GATHER = 5;
@@ -29,7 +21,7 @@ interface Waiting {
  * Passes heartbeats on to the controller that leads. It is the one that answers: who does not lead
  * says so, and the next one is asked.
  */
-export class LeaseRelay {
+export class LeaseRelay implements LeasePasser {
   readonly #options: LeaseRelayOptions;
   #waiting: Waiting[] = [];
   #isGathering = false;
@@ -42,7 +34,6 @@ export class LeaseRelay {
     this.#options = options;
   }
 
-  /** Null: no controller leads, as far as is known. */
   pass(request: LeaseRequest): Promise<LeaseAnswer | null> {
     const { clock } = this.#options;
     if (clock.now() < this.#noLeaderUntil) return Promise.resolve(null);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { HeldSlot, LeaseRequest } from '../../../apis/egress/lease.ts';
-import { LeaseTable, type WrittenSlot } from './lease-table.ts';
+import type { WrittenSlot } from '../../extension/lease-extension.ts';
+import { LeaseTable } from './lease-table.ts';
 
 const LEASE = 2_000;
 const QUIET = 2_500;

@@ -5,22 +5,7 @@ import {
   type LeaseRequest,
 } from '../../../apis/egress/lease.ts';
 import { addToList } from '../../../lib/sharing/list-map.ts';
-
-/** A slot as the API has it: nothing else is granted. */
-export interface WrittenSlot {
-  readonly gateway: string;
-  readonly slot: string;
-  /** The owner. */
-  readonly node: string;
-  readonly epoch: number;
-  readonly addresses: readonly string[];
-  /** The gateway's lease time in milliseconds. */
-  readonly lease: number;
-  /**
-   * The longest lease that may be granted, or may have been, as the status says; at least `lease`.
-   */
-  readonly longest: number;
-}
+import type { WrittenSlot } from '../../extension/lease-extension.ts';
 
 /** The last request of a node. */
 export interface Heard {

@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { leaseName } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
+import type { LeaseOrders, Taken, WrittenSlot } from '../../extension/lease-extension.ts';
 import type { Allocation } from '../allocation.ts';
 import { EarlierLeases } from '../lease/earlier-leases.ts';
-import type { LeaseOrders, Taken } from '../lease/lease-granter.ts';
-import { type Heard, LeaseTable, type WrittenSlot } from '../lease/lease-table.ts';
+import { type Heard, LeaseTable } from '../lease/lease-table.ts';
 import { hasConflict, heartbeatLack, leaseOf, silencesAt, silentAt } from '../lease/readiness.ts';
 import type { GatewayDecision } from './decide-gateway.ts';
 

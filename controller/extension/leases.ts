@@ -1,0 +1,9 @@
+import { LeaseGranter } from '../egress/lease/lease-granter.ts';
+import { LeaseRelay } from '../egress/lease/lease-relay.ts';
+import type { LeaseExtension } from './lease-extension.ts';
+
+/** Fills the port of the process of heartbeats. */
+export const LEASE_EXTENSION: LeaseExtension = {
+  granter: (options) => new LeaseGranter(options),
+  relay: (options) => new LeaseRelay(options),
+};
