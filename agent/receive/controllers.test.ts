@@ -41,6 +41,15 @@ describe('addresses of controllers from the API server', () => {
     assert.deepEqual([controllersOf(state), controllersOf(stateOf([])), controllersOf(null)], [[], [], []]);
   });
 
+  it('are those, too, that the API server names while none answers, each once', () => {
+    const hosts = (...args: Parameters<typeof controllersOf>) =>
+      controllersOf(...args).map(({ host }) => host);
+    const sent = withControllers(state, ['10.1.0.1', '10.1.0.2']);
+    assert.deepEqual(hosts(sent, ['10.1.0.9', '10.1.0.2']), ['10.1.0.9', '10.1.0.2', '10.1.0.1']);
+    assert.deepEqual(hosts(sent, null), ['10.1.0.1', '10.1.0.2']);
+    assert.deepEqual(hosts(null, ['10.1.0.9']), ['10.1.0.9']);
+  });
+
   it('get an AddressSet of their own if an older controller names none', () => {
     const older = stateOf([]);
     assert.equal(older.controllers, '');

@@ -9,11 +9,18 @@ import type { Destination } from './destinations.ts';
  */
 const UNNAMED = 'controllers';
 
-/** Where the controllers' pods serve, ready or not, as a controller sent them. */
-export function controllersOf(state: NodeState | null): readonly Destination[] {
+/**
+ * Where the controllers' pods serve, ready or not, as a controller sent them.
+ * @param seen addresses that the API server named since no controller answers: where all of them
+ *   are new pods, and kube-proxy of this node does not know it yet, no other leads to one
+ */
+export function controllersOf(
+  state: NodeState | null,
+  seen: readonly string[] | null = null,
+): readonly Destination[] {
   const known = state?.addressSets.get(state.controllers);
-  if (known === undefined) return [];
-  return formatMembers(known.members).map((host) => ({ host, port: CONTROLLER_PORT }));
+  const sent = known === undefined ? [] : formatMembers(known.members);
+  return [...new Set([...(seen ?? []), ...sent])].map((host) => ({ host, port: CONTROLLER_PORT }));
 }
 
 /**

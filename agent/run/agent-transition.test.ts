@@ -488,11 +488,11 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     [SWITCHED_ON, 'report soon', 'work'],
   ],
   [
-    'controllers that the API server knows are let in, until a controller answers',
+    'controllers that the API server knows are let in, and tried at once, until a controller answers',
     {},
     ...FOLLOWING,
     [DISCONNECTED, 'ask', 'remember'],
-    [seen(null, ['10.1.0.9']), 'remember', 'work'],
+    [seen(null, ['10.1.0.9']), 'remember', 'work', 'retryController'],
     ['turn', 'enforce made', 'gate on, on', 'submit made'],
     [seen(null, ['10.1.0.9']), 'remember', 'work'],
     [seen(null), 'remember', 'work'],

@@ -118,6 +118,7 @@ const GATES: Readonly<Record<Why, string>> = {
 const UNSET = 'NodeNetworkPolicy without a value in the cluster, and this node had none in force';
 
 const WORK: Effect = { kind: 'work' };
+const RETRY_CONTROLLER: Effect = { kind: 'retryController' };
 const REMEMBER: Effect = { kind: 'remember' };
 const REPORT_SOON: Effect = { kind: 'report', isSoon: true };
 const ASK: Effect = { kind: 'askApiServer', isOn: true };
@@ -219,7 +220,7 @@ function switched(before: AgentState, off: Off | null): Transition {
   const wait: Effect = { kind: 'arm', timer: 'comeBack', milliseconds: COME_BACK_PATIENCE };
   return {
     state: { ...state, isWaiting: true },
-    effects: [...effects, line, wait, { kind: 'retryController' }],
+    effects: [...effects, line, wait, RETRY_CONTROLLER],
   };
 }
 
@@ -257,7 +258,17 @@ function seen(before: AgentState, now: Seen): Transition {
   const policies = newlyDeleted(before.seen, state.seen);
   const message = 'no controller answers, and the API server has policies no more; their rules are removed';
   const line: Effect = { kind: 'say', message, fields: { policies } };
-  return { state, effects: [...effects, ...(policies.length > 0 ? [line] : []), REMEMBER, WORK] };
+  const isElsewhere = state.seen.controllers?.join() !== before.seen.controllers?.join();
+  return {
+    state,
+    effects: [
+      ...effects,
+      ...(policies.length > 0 ? [line] : []),
+      REMEMBER,
+      WORK,
+      ...(isElsewhere ? [RETRY_CONTROLLER] : []),
+    ],
+  };
 }
 
 /** With what this node keeps where the gate has no value. */

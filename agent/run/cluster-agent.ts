@@ -345,7 +345,8 @@ class ClusterAgent {
   }
 
   #replicas(): readonly Destination[] {
-    return controllersOf(this.#state.folded?.state ?? this.#saved.last);
+    const { folded, seen } = this.#state;
+    return controllersOf(folded?.state ?? this.#saved.last, seen.controllers);
   }
 
   #clusterEnforcement(): ClusterEnforcement {

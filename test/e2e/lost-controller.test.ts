@@ -1,4 +1,4 @@
-/** Two controllers on machines of their own. One machine is lost, and its Service does not know. */
+/** Controllers on machines of their own. Their machines are lost, and their Service does not know. */
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -17,7 +17,6 @@ import { ROOT } from '../structure/source-file.ts';
 /** Milliseconds. */
 const LIMIT = 45_000;
 const NODE = 'worker-1';
-const MACHINES = ['other0', 'other1'];
 const NAMESPACE = 'nodewall-system';
 const ACCOUNT = 'nodewall-controller';
 const NAME = `${ACCOUNT}.${NAMESPACE}.svc`;
@@ -82,26 +81,29 @@ kernelSuite('an agent whose controller is lost with its machine', function () {
   async function startAgent(): Promise<void> {
     const bound = { boundNode: NODE, audiences: ['nodewall-controller'] };
     const token = await bed.cluster.token(`${NAMESPACE}/nodewall-agent`, bound);
+    const apiToken = await bed.cluster.token(`${NAMESPACE}/nodewall-agent`, { boundNode: NODE });
+    const server = `https://${bed.address}:${new URL(bed.cluster.server).port}`;
     const config = "{guard: {enabled: false}, interfaceGroupFile: ''}";
     const args = [
       ...['agent', '--controller', `https://${bed.address}:443`, '--node', NODE],
       ...['--token-file', await write('token', token), '--ca-file', file('ca.crt')],
       ...['--state-dir', file('state'), '--config', await write('agent.yaml', config)],
-      ...['--log-format', 'json'],
+      ...['--api-server', server, '--api-ca-file', await write('api-ca.crt', bed.cluster.ca)],
+      ...['--api-token-file', await write('api-token', apiToken), '--log-format', 'json'],
     ];
     agent = toRunningAgent(bed.machine(NODE).namespace.spawn([NODEWALL, ...args]));
     running.push(agent);
   }
 
-  /** The fields of the agent's first line with this message, which it must have written in time. */
-  async function says(message: string): Promise<{ readonly address: string }> {
-    const line = (): string | undefined =>
+  /** The fields of the agent's nth line with this message, which it must have written in time. */
+  async function says(message: string, n = 1): Promise<{ readonly address: string }> {
+    const lines = (): string[] =>
       agent
         .log()
         .split('\n')
-        .find((one) => one.includes(`"${message}"`));
-    await until(message, async () => line() !== undefined, { limit: LIMIT, detail: logs });
-    return JSON.parse(line() ?? '');
+        .filter((one) => one.includes(`"${message}"`));
+    await until(`${message}, ${n} times`, async () => lines().length >= n, { limit: LIMIT, detail: logs });
+    return JSON.parse(lines()[n - 1] ?? '');
   }
 
   async function enforces(name: string): Promise<void> {
@@ -116,14 +118,14 @@ kernelSuite('an agent whose controller is lost with its machine', function () {
 
   before(async function () {
     this.timeout(1_800_000);
-    bed = await startClusterOfNodes({ nodes: { [NODE]: {} }, others: MACHINES.length });
+    bed = await startClusterOfNodes({ nodes: { [NODE]: {} }, others: 3 });
     authority = await createAuthority('controllers');
     const { cluster } = bed;
     for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
       await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
     await cluster.established();
     await cluster.apply(GATE);
-    for (const machine of bed.others) await startController(machine);
+    for (const machine of bed.others.slice(0, 2)) await startController(machine);
     const serve = async () => running.every((one) => one.log().includes('serving agents'));
     await until('the controllers serve', serve, { limit: LIMIT, detail: logs });
     const [first = assert.fail()] = bed.others;
@@ -147,5 +149,15 @@ kernelSuite('an agent whose controller is lost with its machine', function () {
     const own = [`${second.v4}:${CONTROLLER_PORT}`, `[${second.v6}]:${CONTROLLER_PORT}`];
     assert.ok(own.includes(address), address);
     await enforces('after');
+  });
+
+  it('finds a new one that only the API server names, when all that it knew are lost', async () => {
+    const [, second = assert.fail(), third = assert.fail()] = bed.others;
+    await second.namespace.run(['nft', '-f', '-'], { stdin: LOST });
+    await startController(third);
+    const { address } = await says('the controller answers again', 2);
+    const own = [`${third.v4}:${CONTROLLER_PORT}`, `[${third.v6}]:${CONTROLLER_PORT}`];
+    assert.ok(own.includes(address), address);
+    await enforces('anew');
   });
 });
