@@ -1,4 +1,4 @@
-/** Controllers on machines of their own. Their machines are lost, and their Service does not know. */
+/** Controllers on machines of their own, which are lost, and their Service does not know. */
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
