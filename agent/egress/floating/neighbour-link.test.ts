@@ -10,13 +10,17 @@ const ADDRESS = '192.0.2.50';
 describe('a link with neighbours', () => {
   const parts = (waiting: Uint8Array[] = []) => {
     const clock = fakeClock();
-    const state = { sent: 0, open: 0, isDown: false };
+    const state = { sent: 0, open: 0, isDown: false, full: 0 };
     const open = (index: number): FrameSocket => {
       assert.equal(index, LINK.index);
       state.open++;
       return {
         send() {
           if (state.isDown) throw new Error('Network is down');
+          if (state.full > 0) {
+            state.full--;
+            throw Object.assign(new Error('No buffer space available'), { code: 'ENOBUFS' });
+          }
           state.sent++;
         },
         receive: () => waiting.splice(0),
@@ -40,7 +44,30 @@ describe('a link with neighbours', () => {
     assert.equal(state.open, 1, 'still listens');
     await pass(clock, 20);
     assert.deepEqual(await asked, new Map());
-    assert.deepEqual(state, { sent: 3, open: 0, isDown: false });
+    assert.deepEqual(state, { sent: 3, open: 0, isDown: false, full: 0 });
+  });
+
+  it('is asked three times though its queue is full for a while, and refused where it stays full', async () => {
+    const { clock, state, open } = parts();
+    state.full = 5;
+    const asked = probe({ clock, open }, LINK, [ADDRESS], isOwn);
+    await pass(clock, 60);
+    assert.deepEqual(await asked, new Map());
+    assert.deepEqual(state, { sent: 3, open: 0, isDown: false, full: 0 });
+    state.full = Number.POSITIVE_INFINITY;
+    const refused = assert.rejects(probe({ clock, open }, LINK, [ADDRESS], isOwn), /the link is saturated/);
+    await pass(clock, 1_100);
+    await refused;
+    assert.equal(state.open, 0);
+  });
+
+  it('hears of an address later where its queue is full at first', () => {
+    const { clock, state, open } = parts();
+    state.full = 3;
+    announce({ clock, open }, LINK, [ADDRESS], () => true);
+    assert.equal(state.sent, 0);
+    clock.pass(1_000);
+    assert.equal(state.sent, arpAnnouncements(LINK.mac, ADDRESS).length);
   });
 
   it('tells the MAC of another host at once', async () => {
@@ -92,7 +119,7 @@ describe('a link with neighbours', () => {
     const asked = probe({ clock, open: counted }, LINK, addresses, isOwn);
     await pass(clock, 40);
     await asked;
-    assert.deepEqual([most.open, state], [2, { sent: 9, open: 0, isDown: false }]);
+    assert.deepEqual([most.open, state], [2, { sent: 9, open: 0, isDown: false, full: 0 }]);
     const stop = announce({ clock, open: counted }, LINK, addresses, (address) => address !== '192.0.2.51');
     assert.equal(state.sent, 9 + 3 * (2 + 2 + 1));
     clock.pass(1_000);

@@ -1,5 +1,6 @@
 import type { PacketProtocol } from 'nftables-napi';
 import type { Clock } from '../../../lib/process/clock.ts';
+import { errorCode } from '../../../lib/sharing/error.ts';
 import { arpAnnouncements, arpClaim, arpProbe } from './arp-frame.ts';
 import { neighbourAnnouncement, neighbourClaim, neighbourProbe } from './neighbour-frame.ts';
 
@@ -28,6 +29,8 @@ export interface NeighbourParts {
  * can't, and a host that has the address answers at once.
  */
 const PROBE = { times: 3, interval: 8, look: 4, wait: 24 } as const;
+/** Milliseconds in which a link that is saturated has to take each round of probes. */
+const LONGEST_FULL = 1000;
 
 /** Milliseconds after the first announcements. */
 const ANNOUNCED = [1, 2, 4, 8, 16, 32, 64].map((seconds) => 1000 * seconds);
@@ -75,8 +78,9 @@ async function probeBy(
     for (let sent = 0; ; ) {
       const passed = clock.now() - began;
       if (sent < PROBE.times && passed >= sent * PROBE.interval) {
-        for (const frame of frames) socket.send(frame);
-        sent++;
+        if (sendAll(socket, frames)) sent++;
+        else if (passed > sent * PROBE.interval + LONGEST_FULL)
+          throw new Error('the link is saturated: its queue takes no question for the address');
       }
       for (const received of socket.receive()) {
         for (const address of addresses) {
@@ -111,7 +115,8 @@ export function announce(
       const frames = own.flatMap((address) => FRAMES[protocol].announcements(mac, address));
       const socket = open(index, protocol);
       try {
-        for (let i = 0; i < times; i++) for (const frame of frames) socket.send(frame);
+        // A saturated link loses them like any other frame; they come again.
+        for (let i = 0; i < times; i++) sendAll(socket, frames);
       } finally {
         void socket.close();
       }
@@ -138,6 +143,17 @@ export function announce(
     left.delete(address);
     if (left.size === 0) cancel();
   };
+}
+
+/** False: the queue of the link is full (ENOBUFS, packet(7)), and some were not sent. */
+function sendAll(socket: FrameSocket, frames: readonly Uint8Array[]): boolean {
+  try {
+    for (const frame of frames) socket.send(frame);
+    return true;
+  } catch (error) {
+    if (errorCode(error) !== 'ENOBUFS') throw error;
+    return false;
+  }
 }
 
 function byProtocol(addresses: readonly string[]): [PacketProtocol, string[]][] {
