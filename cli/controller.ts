@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 import type { ControllerOptions } from '../controller/run/controller-context.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
 import { createLog } from '../lib/process/log.ts';
+import { type ListenAddress, toListenAddress } from '../lib/process/option-value.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { present } from '../lib/sharing/present.ts';
 import { parseFeatureGates } from './feature-gates.ts';

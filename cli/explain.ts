@@ -7,7 +7,7 @@ import { flowText, outcomeText, reasonText } from '../apis/explanation-text.ts';
 import { type Explanation, type Flow, isEgressFlow, parseEgressFlow } from '../apis/flow.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { readInput } from '../lib/process/input-file.ts';
+import { readInput } from '../lib/process/option-value.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { type Answered, type EgressAnswerer, egressAnswerer } from './egress/explain-egress.ts';

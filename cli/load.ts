@@ -5,7 +5,7 @@ import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import type { Loaded, Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { readInput } from '../lib/process/input-file.ts';
+import { readInput } from '../lib/process/option-value.ts';
 
 /** Options of all commands that read manifests. */
 export interface InputOptions {

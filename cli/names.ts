@@ -5,7 +5,7 @@ import { type Findings, findings, show } from '../apis/validate/problem.ts';
 import { parseYaml } from '../apis/validate/yaml-document.ts';
 import { formatAddress, parseAddress } from '../lib/net/address.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { readInput } from '../lib/process/input-file.ts';
+import { readInput } from '../lib/process/option-value.ts';
 
 /**
  * Reads the file of `--names`: names (or wildcards, for the peers written the same) and their

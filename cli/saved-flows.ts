@@ -1,6 +1,6 @@
 import type { NodeFlows } from '../apis/node-flows.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { readInput } from '../lib/process/input-file.ts';
+import { readInput } from '../lib/process/option-value.ts';
 
 /**
  * The answers that `nodewall flows -o json` printed: of one node, or of several. Throws a

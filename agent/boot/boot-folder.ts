@@ -2,8 +2,7 @@ import { hash } from 'node:crypto';
 import { mkdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SavedFile } from '../../lib/process/saver.ts';
-import { makeStateDirectory } from '../../lib/process/state-file.ts';
-import { syncDirectory, writeSynced } from '../../lib/process/synced-files.ts';
+import { makeStateDirectory, syncDirectory, writeSynced } from '../../lib/process/state-file.ts';
 
 /** Files that are loaded at boot, without an agent; by name. */
 export type BootFiles = Readonly<Record<string, string>>;

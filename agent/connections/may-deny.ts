@@ -1,6 +1,6 @@
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
 import { diffMembers } from '../../lib/net/changed-singles.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 
 /**
  * Whether a state may deny what the state before did not. It may not if nothing but members of

@@ -1,7 +1,6 @@
 import type { BegunBatch, ScannedConnection } from 'nftables-napi';
-import type { WallClock } from '../../lib/process/clock.ts';
+import { pause, type WallClock } from '../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../lib/process/keep-open.ts';
-import { pause } from '../../lib/process/pause.ts';
 import { ConnectionReader, isLive, type KnownFlow } from './connection-reader.ts';
 import type { FlowFacts } from './flow-facts.ts';
 import type { FlowInventory } from './flow-inventory.ts';

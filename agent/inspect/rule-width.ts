@@ -1,5 +1,5 @@
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
-import type { FamilyMembers } from '../../lib/net/family-members.ts';
+import type { FamilyMembers } from '../../lib/net/packed-keys.ts';
 
 /** How much a rule matches at most. */
 export interface RuleWidth {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import type { NamesConfig } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { NamesLog } from './name-reports.ts';
 
 /**

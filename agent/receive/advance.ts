@@ -20,7 +20,7 @@ import {
 import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { ExtensionDraft } from '../extension/extension.ts';
 import { MESSAGE_EXTENSION } from '../extension/messages.ts';
 import { type DraftMap, draftMap } from './draft-map.ts';

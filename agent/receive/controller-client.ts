@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Agent } from 'node:https';
 import type { LookupFunction } from 'node:net';
-import type { Clock } from '../../lib/process/clock.ts';
-import { pause } from '../../lib/process/pause.ts';
+import { type Clock, pause } from '../../lib/process/clock.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { Authorities } from './authorities.ts';
 import { type Destination, Destinations, destinationOf, toText } from './destinations.ts';

@@ -7,9 +7,8 @@ import {
   type StreamMessage,
 } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import { type Clock, pause } from '../../lib/process/clock.ts';
 import { LineSplitter } from '../../lib/process/lines.ts';
-import { pause } from '../../lib/process/pause.ts';
 import { toError } from '../../lib/sharing/error.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';

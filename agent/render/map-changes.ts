@@ -1,5 +1,5 @@
 import { compareAt } from '../../lib/net/packed-keys.ts';
-import { firstAt } from '../../lib/sharing/first-at.ts';
+import { firstAt } from '../../lib/sharing/order.ts';
 import { type ChainVerdict, mapKeyLength, type VerdictMap } from './verdict-map.ts';
 
 /** Changes of a hash map's elements, in columns: 100,000 at once make no object each. */

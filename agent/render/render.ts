@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { judgesLocalPods } from '../../apis/exemptions.ts';
 import { failsafeList } from '../../apis/failsafe.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { ExtraRules } from '../extension/extension.ts';
 import { RULE_EXTENSION } from '../extension/rules.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';

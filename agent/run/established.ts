@@ -1,7 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { cancellableSleep } from '../../lib/process/cancellable-sleep.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import { type Clock, cancellableSleep } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';

@@ -1,5 +1,5 @@
 import type { Range, Ranges } from '../../lib/net/ranges.ts';
-import { firstAt } from '../../lib/sharing/first-at.ts';
+import { firstAt } from '../../lib/sharing/order.ts';
 
 /** Takes a range out of `ranges`; returns the parts of it that were there. Binary search. */
 export function take(ranges: Range[], [first, last]: Range): Range[] {

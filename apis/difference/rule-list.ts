@@ -1,7 +1,7 @@
 import type { Range } from '../../lib/net/ranges.ts';
 import { unionRanges } from '../../lib/net/ranges.ts';
-import { firstAt } from '../../lib/sharing/first-at.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
+import { firstAt } from '../../lib/sharing/order.ts';
 import type { Entry } from './entry.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';

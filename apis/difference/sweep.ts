@@ -1,5 +1,5 @@
 import type { Range } from '../../lib/net/ranges.ts';
-import { firstAt } from '../../lib/sharing/first-at.ts';
+import { firstAt } from '../../lib/sharing/order.ts';
 import type { Entry, Evaluated } from './entry.ts';
 import type { Box } from './service-space.ts';
 

@@ -3,8 +3,7 @@
  * 3 where it can't run here, 130 when interrupted.
  */
 import { parseArgs } from 'node:util';
-import { systemClock } from '../../lib/process/clock.ts';
-import { pause } from '../../lib/process/pause.ts';
+import { pause, systemClock } from '../../lib/process/clock.ts';
 import { SERVER } from '../../test/kernel/egress-lab.ts';
 import { NODEWALL } from '../../test/program.ts';
 import { NODE, PLACES } from './connections.ts';

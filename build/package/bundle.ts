@@ -11,7 +11,7 @@ import { type Plugin, rolldown } from 'rolldown';
 
 const ROOT = join(import.meta.dirname, '../..');
 const ENTRY = 'cli/main';
-/** Starts a process or a thread of its own: lib/process/sibling-module.ts. */
+/** Starts a process or a thread of its own: lib/process/child-module.ts. */
 const SIBLING = /\bsiblingModule\(import\.meta, '([^']+)'\)/g;
 /** Its imports of API clients are left out; in a checkout kube-config.ts does that as it runs. */
 const READER = '/@kubernetes/client-node/dist/config.js';

@@ -8,9 +8,8 @@ import {
   type PolicyShare,
 } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
-import { firstAt } from '../../lib/sharing/first-at.ts';
-import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type ListChange, listChange, sameItems } from '../../lib/sharing/list-change.ts';
+import { firstAt } from '../../lib/sharing/order.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
 import { type GroupIndex, groupIndex } from '../index/group-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';

@@ -9,7 +9,7 @@ import type {
 } from '../../apis/objects.ts';
 import type { RulePeer } from '../../apis/rule-peer.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';
 import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { type CanonicalPeers, canonicalPeers } from './address-set.ts';

@@ -1,6 +1,6 @@
 import { type Asked, MOST_ASKED } from '../../apis/console-documents.ts';
 import type { Answered, NodeQuestion } from '../../apis/node-question.ts';
-import { atOnce } from '../../lib/process/at-once.ts';
+import { atOnce } from '../../lib/process/lane.ts';
 
 export type AskNode = (node: string, question: NodeQuestion) => Promise<Answered>;
 

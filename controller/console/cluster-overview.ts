@@ -15,7 +15,7 @@ import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { guardrailProblem, nodeMessage, nodeProblem, policyProblem } from '../../apis/status-problems.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { overviewPolicy, positions } from './overview-policy.ts';

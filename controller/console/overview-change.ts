@@ -1,5 +1,5 @@
 import { type Overview, type OverviewLine, policyKey } from '../../apis/console.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
 
 /**
  * The line that leads a reader from one overview to the next; null: nothing. Unchanged parts must

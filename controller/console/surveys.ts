@@ -1,9 +1,9 @@
 import type { Config } from '../../apis/config.ts';
 import type { Lint, Preview } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
+import { siblingModule } from '../../lib/process/child-module.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
-import { siblingModule } from '../../lib/process/sibling-module.ts';
 import { MirroredProcess } from '../impact/mirrored-process.ts';
 import type { AskNode } from './ask-nodes.ts';
 import { previewImpact } from './preview-impact.ts';

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
-import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { ListenAddress } from '../../lib/process/option-value.ts';
+import { ConnectionLimit } from '../../lib/process/server-connections.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { BACKLOG, SERVER_LIMITS } from '../publish/server-limits.ts';
 import { offersProtocol } from './client-hello.ts';

@@ -4,9 +4,9 @@
  */
 import type { Socket } from 'node:net';
 import { HEARTBEAT_PROTOCOL, HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
-import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
-import type { ListenAddress } from '../../lib/process/listen-address.ts';
-import { monotonicClock } from '../../lib/process/monotonic-clock.ts';
+import { exitWithParent } from '../../lib/process/child-module.ts';
+import { monotonicClock } from '../../lib/process/clock.ts';
+import type { ListenAddress } from '../../lib/process/option-value.ts';
 import { kubeApi } from '../kubeapi/kube-api.ts';
 import { kubeConfigClass } from '../kubeapi/kube-config.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';

@@ -4,7 +4,7 @@ import { createServer as createHttpsServer, request } from 'node:https';
 import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { Worker } from 'node:worker_threads';
-import { monotonicClock } from '../../lib/process/monotonic-clock.ts';
+import { monotonicClock } from '../../lib/process/clock.ts';
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import type { HeartbeatCounts, ToHeartbeatWorld } from '../../test/fake/heartbeat-world.ts';
 import { until } from '../../test/kernel/until.ts';

@@ -4,8 +4,7 @@ import type { Socket } from 'node:net';
 import { HEARTBEAT_PROTOCOL } from '../../apis/egress/lease.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
-import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
-import { OpenSockets } from '../../lib/process/open-sockets.ts';
+import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
 import type { Answer } from '../publish/answer.ts';
@@ -18,7 +17,6 @@ import {
 } from '../publish/auth.ts';
 import { LEASE_ROWS } from '../publish/calls.ts';
 import { failure } from '../publish/failure.ts';
-import { limitInFlight } from '../publish/limit-in-flight.ts';
 import { type Route, router } from '../publish/route.ts';
 import {
   AGENTS,

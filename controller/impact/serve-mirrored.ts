@@ -1,6 +1,6 @@
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
+import { exitWithParent } from '../../lib/process/child-module.ts';
 import type { MirrorMessage } from './mirrored-process.ts';
 import { MirrorReceiver } from './object-mirror.ts';
 

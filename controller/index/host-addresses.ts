@@ -8,9 +8,8 @@ import {
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
+import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import { compareBigInts } from '../../lib/sharing/order.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
 import { PodNetworks } from './pod-networks.ts';
 
 type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;

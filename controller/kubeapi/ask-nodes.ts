@@ -1,6 +1,6 @@
 import { type NodeData, nodeDataPath, QUESTION_PATIENCE } from '../../apis/node-question.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import { atOnce } from '../../lib/process/at-once.ts';
+import { atOnce } from '../../lib/process/lane.ts';
 import type { KubeApi } from './kube-api.ts';
 
 /** Nodes that are asked at the same time. */

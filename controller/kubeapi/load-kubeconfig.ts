@@ -1,6 +1,6 @@
 import { access, readFile } from 'node:fs/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { systemReason } from '../../lib/process/input-file.ts';
+import { systemReason } from '../../lib/process/option-value.ts';
 import { kubeConfigClass } from './kube-config.ts';
 
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';

@@ -1,8 +1,7 @@
 import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { Bodies } from './bodies.ts';

@@ -7,9 +7,8 @@ import {
 } from '../../apis/compiled.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
+import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
 import { useCount } from '../../lib/sharing/use-count.ts';
 
 /**

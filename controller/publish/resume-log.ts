@@ -1,4 +1,4 @@
-import { firstAt } from '../../lib/sharing/first-at.ts';
+import { firstAt } from '../../lib/sharing/order.ts';
 import type { Line } from './line.ts';
 import { type Audience, isFor, type Span } from './spans.ts';
 

@@ -4,7 +4,7 @@ import type { NamespacedName } from '../../apis/objects.ts';
 import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
-import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { ListenAddress } from '../../lib/process/option-value.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';

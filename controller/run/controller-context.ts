@@ -1,8 +1,8 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Config } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import type { Log } from '../../lib/process/log.ts';
+import type { ListenAddress } from '../../lib/process/option-value.ts';
 
 /** The options of the command line as typed. */
 export interface ControllerOptions {

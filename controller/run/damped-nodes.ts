@@ -1,6 +1,5 @@
 import type { Node } from '../../apis/objects.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
-import { sameItems } from '../../lib/sharing/same-items.ts';
+import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import { Damper, type DamperOptions } from './damper.ts';
 
 /**

@@ -1,9 +1,8 @@
 import type { ControllerItem } from '../../apis/controller-state.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import { type Clock, pause } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { pause } from '../../lib/process/pause.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { emptyLike } from '../kubeapi/kube-config.ts';

@@ -1,7 +1,7 @@
 import type { Server } from 'node:https';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
-import type { ListenAddress } from '../../lib/process/listen-address.ts';
-import { OpenSockets } from '../../lib/process/open-sockets.ts';
+import type { ListenAddress } from '../../lib/process/option-value.ts';
+import { OpenSockets } from '../../lib/process/server-connections.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import { AdmissionProcess } from '../webhook/admission-process.ts';

@@ -10,8 +10,8 @@ import {
 } from '../../apis/last-definition.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
-import { atOnce } from '../../lib/process/at-once.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
+import { atOnce } from '../../lib/process/lane.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { DefinitionUser, LastDefinitions, Snapshot } from '../watch/source.ts';

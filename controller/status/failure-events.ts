@@ -1,10 +1,9 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import { type Clock, toMicroTime } from '../../lib/process/clock.ts';
 import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
-import { toMicroTime } from '../kubeapi/micro-time.ts';
 
 export interface FailureEventsOptions {
   readonly request: KubeApi;

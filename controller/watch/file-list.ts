@@ -1,7 +1,7 @@
 import type { Dirent } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemReason } from '../../lib/process/input-file.ts';
+import { systemReason } from '../../lib/process/option-value.ts';
 
 export interface FileList {
   /** Paths of the manifest files, sorted; a file that is reached twice is listed once. */

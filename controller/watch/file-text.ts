@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { readFile, stat } from 'node:fs/promises';
 import { readBody } from '../../lib/process/body.ts';
-import { systemReason } from '../../lib/process/input-file.ts';
+import { systemReason } from '../../lib/process/option-value.ts';
 
 /** Larger files are refused, because they would not fit into an agent's memory. */
 const MAX_FILE_BYTES = 64 * 1024 * 1024;

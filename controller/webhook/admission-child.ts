@@ -1,5 +1,5 @@
 import { readSync } from 'node:fs';
-import { exitWithParent } from '../../lib/process/exit-with-parent.ts';
+import { exitWithParent } from '../../lib/process/child-module.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import type { AdmissionExtension } from '../extension/object-extension.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';

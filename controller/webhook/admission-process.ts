@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { siblingModule } from '../../lib/process/child-module.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
-import { siblingModule } from '../../lib/process/sibling-module.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import type { ChildAnswer, ChildMessage } from './admission-child.ts';
 import type { BodyAdmission } from './admit-body.ts';

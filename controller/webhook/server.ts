@@ -2,13 +2,11 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readChunks } from '../../lib/process/body.ts';
-import { ConnectionLimit } from '../../lib/process/limit-connections.ts';
-import { sourceOf } from '../../lib/process/source-address.ts';
+import { ConnectionLimit, limitInFlight, sourceOf } from '../../lib/process/server-connections.ts';
 import { toError } from '../../lib/sharing/error.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Impact } from '../impact/impact.ts';
 import { type Asker, ImpactOverrunError } from '../impact/impact-process.ts';
-import { limitInFlight } from '../publish/limit-in-flight.ts';
 import type { Deletion } from '../status/definition-keeper.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { AdmissionOverrunError, type BodyRequest } from './admission-process.ts';

@@ -1,6 +1,5 @@
 import { WIDTH } from './address.ts';
-import type { FamilyMembers } from './family-members.ts';
-import { changedKeys, compareAt, concat, diffSingles } from './packed-keys.ts';
+import { changedKeys, compareAt, concat, diffSingles, type FamilyMembers } from './packed-keys.ts';
 
 /**
  * Members with changed addresses. A set of 100,000 addresses is not copied for each address that is

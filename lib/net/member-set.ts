@@ -12,13 +12,12 @@ import {
   WIDTH,
 } from './address.ts';
 import { hasSingle, sameSingles, singlesCount, withSingles } from './changed-singles.ts';
-import type { FamilyMembers } from './family-members.ts';
 import { type Interval, subtract, toCidrs, toInterval, union } from './interval.ts';
 import { mergeIPv4 } from './ipv4-blocks.ts';
-import { concat } from './packed-keys.ts';
+import { concat, type FamilyMembers } from './packed-keys.ts';
 
 export { diffMembers } from './changed-singles.ts';
-export type { FamilyMembers } from './family-members.ts';
+export type { FamilyMembers } from './packed-keys.ts';
 export { diffSingles } from './packed-keys.ts';
 
 /** The members of an AddressSet: single addresses and prefixes, by family. */

@@ -4,8 +4,8 @@ import { connect, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { Counter, Registry } from 'prom-client';
 import { CommandError, EXIT } from './exit.ts';
-import { toListenAddress } from './listen-address.ts';
 import { type MetricsServer, serveMetrics } from './metrics-server.ts';
+import { toListenAddress } from './option-value.ts';
 
 describe('a listen address', () => {
   it('is parsed in every form', () => {

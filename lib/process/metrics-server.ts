@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type AddressInfo, BlockList, isIPv4 } from 'node:net';
 import type { Registry } from 'prom-client';
 import { CommandError, EXIT } from './exit.ts';
-import { ConnectionLimit } from './limit-connections.ts';
-import { toListenAddress } from './listen-address.ts';
+import { toListenAddress } from './option-value.ts';
+import { ConnectionLimit } from './server-connections.ts';
 
 interface MetricsOptions {
   /**

@@ -7,3 +7,17 @@ export function compareText(a: string, b: string): number {
 export function compareBigInts(a: bigint, b: bigint): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
+
+/**
+ * Binary search: the least index from `from` up to `to` at which the condition holds; `to` if it
+ * holds nowhere. At all indices after the first it must hold too.
+ */
+export function firstAt(from: number, to: number, holds: (index: number) => boolean): number {
+  let [low, high] = [from, to];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

@@ -1,5 +1,4 @@
-import { firstAt } from './first-at.ts';
-import { compareText } from './order.ts';
+import { compareText, firstAt } from './order.ts';
 
 /** Instead of a value: the entry is removed. */
 export const REMOVED = Symbol('removed');

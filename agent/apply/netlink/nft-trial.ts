@@ -1,6 +1,6 @@
 import { createExec } from 'ipset-ts';
 import { Nftables, NftError } from 'nftables-napi';
-import { siblingModule } from '../../../lib/process/sibling-module.ts';
+import { siblingModule } from '../../../lib/process/child-module.ts';
 import { missingText, type NftNeed, nftNeeds, TRIAL_TABLE } from './nft-needs.ts';
 
 /**

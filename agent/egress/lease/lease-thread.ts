@@ -1,10 +1,9 @@
 import { Worker } from 'node:worker_threads';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { hasAddress } from '../../../lib/net/member-set.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
+import { siblingModule } from '../../../lib/process/child-module.ts';
+import { type Clock, monotonicClock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
-import { monotonicClock } from '../../../lib/process/monotonic-clock.ts';
-import { siblingModule } from '../../../lib/process/sibling-module.ts';
 import type { Authorities } from '../../receive/authorities.ts';
 import type { Destination } from '../../receive/destinations.ts';
 import type { FloatingKernel } from '../floating-kernel.ts';

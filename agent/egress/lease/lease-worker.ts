@@ -8,7 +8,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Netlink, TimedElements } from 'nftables-napi';
 import { AGENT_CALLS } from '../../../apis/calls.ts';
 import { HEARTBEAT_PROTOCOLS } from '../../../apis/egress/lease.ts';
-import { monotonicClock as clock } from '../../../lib/process/monotonic-clock.ts';
+import { monotonicClock as clock } from '../../../lib/process/clock.ts';
 import { lookupOrLast } from '../../receive/address-lookup.ts';
 import { callController } from '../../receive/call.ts';
 import { controllerClient } from '../../receive/controller-client.ts';

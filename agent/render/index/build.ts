@@ -1,6 +1,6 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import { fixedChain, plainChain, plainRule } from '../plain.ts';
 import type { Chain, NftRule, PortProtocol, Statement } from '../ruleset.ts';

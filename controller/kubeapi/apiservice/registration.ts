@@ -1,7 +1,7 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../../apis/stream.ts';
 import { BackOff } from '../../../lib/process/back-off.ts';
-import { cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
+import { cancellableSleep } from '../../../lib/process/clock.ts';
 import { type Following, followObject } from '../../watch/cluster/follow-object.ts';
 import type { Reflector } from '../../watch/cluster/reflector.ts';
 import type { KubeApi } from '../kube-api.ts';

@@ -1,6 +1,5 @@
 import { BackOff } from '../../../lib/process/back-off.ts';
-import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
-import type { Clock } from '../../../lib/process/clock.ts';
+import { type CancellableSleep, type Clock, cancellableSleep } from '../../../lib/process/clock.ts';
 
 export interface RepeatedCheckOptions {
   /** Writes what third parties may have changed or deleted. */

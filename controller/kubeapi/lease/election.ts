@@ -1,7 +1,10 @@
-import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
-import type { WallClock } from '../../../lib/process/clock.ts';
+import {
+  type CancellableSleep,
+  cancellableSleep,
+  toMicroTime,
+  type WallClock,
+} from '../../../lib/process/clock.ts';
 import { isKubeError, orNull } from '../kube-error.ts';
-import { toMicroTime } from '../micro-time.ts';
 import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 
 /** Milliseconds; defaults as in kube-controller-manager. */

@@ -14,7 +14,7 @@ import { displayName } from '../../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../../apis/validate/object.ts';
 import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
-import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { OBJECT_EXTENSION } from '../../extension/objects.ts';
 import { compareProblems } from '../assemble.ts';
 import { LISTS } from '../content.ts';

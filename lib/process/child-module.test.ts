@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 
 const CHILD = `
   import { createServer } from 'node:net';
-  import { exitWithParent } from ${JSON.stringify(`${import.meta.dirname}/exit-with-parent.ts`)};
+  import { exitWithParent } from ${JSON.stringify(`${import.meta.dirname}/child-module.ts`)};
   exitWithParent(process);
   const server = createServer({ pauseOnConnect: true }, (socket) => process.send({}, socket));
   server.listen(0, '127.0.0.1', () => process.stdout.write(server.address().port + '\\n'));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { firstAt } from './first-at.ts';
+import { firstAt } from './order.ts';
 
 describe('firstAt', () => {
   it('finds the first index at which the condition holds, in few steps', () => {

@@ -1,6 +1,5 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Server, Socket } from 'node:net';
-import { sourceOf } from './source-address.ts';
 
 export interface ConnectionLimits {
   /** The most open connections, those that are kept not counted; asked at each new one. */
@@ -134,4 +133,77 @@ export class ConnectionLimit {
 
 function endOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
+}
+
+/**
+ * The address by which a client is counted. Of an IPv6 address the network /64: one machine can use
+ * all addresses of it.
+ */
+export function sourceOf({ remoteAddress = '' }: { readonly remoteAddress?: string | undefined }): string {
+  const [text = ''] = remoteAddress.replace(/^::ffff:(?=\d+\.)/i, '').split('%');
+  if (!text.includes(':')) return text;
+  const [head = [], tail = []] = text
+    .split('::')
+    .map((part) => part.split(':').filter((group) => group !== ''));
+  const zeros = Array.from({ length: Math.max(0, 8 - head.length - tail.length) }, () => '0');
+  return `${[...head, ...zeros, ...tail].slice(0, 4).join(':')}::/64`;
+}
+
+/**
+ * The in-flight limit of a connection. Clients of this server don't send a request before the
+ * response to the previous one; but a client that disconnects with a request half sent may look
+ * like it.
+ */
+const MOST = 4;
+
+/**
+ * Closes connections with more unanswered requests than that. Node reads any number of them
+ * (pipelining, RFC 9112 section 9.3.2): one connection of a third party could queue requests until
+ * the memory is full.
+ */
+export function limitInFlight(listener: RequestListener): RequestListener {
+  const inFlight = new WeakMap<Socket, number>();
+  return (request, response) => {
+    const { socket } = request;
+    const waiting = inFlight.get(socket) ?? 0;
+    if (waiting >= MOST) {
+      socket.destroy();
+      return;
+    }
+    inFlight.set(socket, waiting + 1);
+    response.once('close', () => inFlight.set(socket, (inFlight.get(socket) ?? 1) - 1));
+    listener(request, response);
+  };
+}
+
+/**
+ * The open connections of a server, from before their TLS handshake on: of those
+ * `closeAllConnections` of Node.js knows none, and `close` waits for each (handshakeTimeout), but
+ * for none that was accepted elsewhere.
+ */
+export class OpenSockets {
+  readonly #sockets = new Set<Socket>();
+  #emptied: () => void = () => {};
+
+  constructor(server: Pick<Server, 'on'>) {
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+        if (this.#sockets.size === 0) this.#emptied();
+      });
+    });
+  }
+
+  /** Resolves when there are none. */
+  closed(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#sockets.size === 0) resolve();
+      else this.#emptied = resolve;
+    });
+  }
+
+  destroy(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
 }

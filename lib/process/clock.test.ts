@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { pause } from './pause.ts';
+import { pause } from './clock.ts';
 
 describe('a pause', () => {
   it('ends when its time is over', async () => {

@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { Agent, createServer, get, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectionLimit, type ConnectionLimits } from './limit-connections.ts';
+import { ConnectionLimit, type ConnectionLimits, sourceOf } from './server-connections.ts';
 
 describe('ConnectionLimit', () => {
   let server: Server;
@@ -172,4 +172,20 @@ describe('ConnectionLimit', () => {
       assert.equal(limit.size, 3, '16 are kept');
     });
   });
+});
+
+describe('sourceOf', () => {
+  for (const [remoteAddress, source] of [
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:db8:1:2::6', '2001:db8:1:2::/64'],
+    ['2001:db8::6', '2001:db8:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['2001:db8:1:2:3::', '2001:db8:1:2::/64'],
+    [undefined, ''],
+  ] as const) {
+    it(`counts ${remoteAddress} as ${source}`, () => assert.equal(sourceOf({ remoteAddress }), source));
+  }
 });

@@ -1,4 +1,0 @@
-/** A meta/v1 MicroTime. */
-export function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
-}
