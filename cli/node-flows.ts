@@ -1,5 +1,5 @@
 import { type FlowFilterOptions, fromFlowQuery, toFlowFilter } from '../agent/flows/flow-filter.ts';
-import type { FlowSource } from '../agent/flows/flow-source.ts';
+import type { FlowSource } from '../agent/flows/flow-inventory.ts';
 import { nodeFlows } from '../agent/inspect/flow-kinds.ts';
 import { savedFlows } from '../agent/run/flow-inventory.ts';
 import { allFlows } from '../apis/all-flows.ts';

@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { toRecord } from '../agent/record/last-records.ts';
-import { recordLines } from '../agent/record/record-files.ts';
+import { recordLines, recordsFile } from '../agent/record/record-files.ts';
 import { type FilterOptions, matches, toFilter, wholeNumber } from '../agent/record/record-filter.ts';
-import { recordsFile } from '../agent/record/records-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import type { OfNode } from './node-data.ts';

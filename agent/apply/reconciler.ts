@@ -6,8 +6,13 @@ import { ApplyError } from './apply-error.ts';
 import type { Applied, Reconciler } from './dataplane.ts';
 import { BATCHES } from './netlink/batches.ts';
 import { ChainDigests, changedChains, isIn } from './netlink/chain-digests.ts';
-import { Commits } from './netlink/commits.ts';
-import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
+import {
+  type ChainReading,
+  Commits,
+  type Committed,
+  type Kernel,
+  MAX_CHAINS_READ,
+} from './netlink/kernel.ts';
 import { readCurrentState, type TableReading } from './netlink/reading.ts';
 import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';

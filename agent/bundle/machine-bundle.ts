@@ -11,7 +11,7 @@ import { snapshotText } from '../../apis/snapshot.ts';
 import type { Bundle } from '../../lib/process/bundle.ts';
 import { logLines } from '../../lib/process/log-lines.ts';
 import { redactor } from '../../lib/sharing/redact.ts';
-import type { Variant } from '../apply/iptables/variant.ts';
+import type { Variant } from '../apply/iptables/tools.ts';
 import { holdingTools } from '../dataplane/iptables/left-overs.ts';
 import { nodeData } from '../inspect/node-data.ts';
 import { readState } from '../inspect/saved-state.ts';

@@ -1,6 +1,9 @@
-import type { Verdict } from '../../apis/flow.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Flow, Verdict } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import type { ConnectionRecord, SpoofedRecord } from '../record/record.ts';
 
 /** A connection of this node, or a packet that a rule denied. */
 export interface SeenFlow {
@@ -93,4 +96,63 @@ export function peerKey(flow: SeenFlow): string {
 function commonKey({ direction, traffic, verdict, protocol, peer, group }: SeenFlow): string {
   const family = peer.includes(':') ? 6 : 4;
   return `${direction[0]}${traffic[0]}${verdict[0]}${family} ${protocol} ${group}`;
+}
+
+/**
+ * The flow that rules are asked about for a kind: the last that was seen. For a folded kind it is
+ * one of many, and rules may decide otherwise about the others.
+ */
+export function toFlow({ last }: Pick<FlowKind, 'last'>): Flow {
+  const { direction, traffic, protocol, peer, local, port, srcPort, type, code, group } = last;
+  const [src, dst] = direction === 'ingress' ? [peer, local] : [local, peer];
+  const isIgmp = protocol === PROTOCOL_NUMBERS.igmp;
+  return {
+    direction,
+    traffic,
+    src,
+    dst,
+    protocol,
+    interfaceGroup: group,
+    ...(srcPort === null ? {} : { srcPort }),
+    ...(port === null ? {} : { dstPort: port }),
+    ...(last.originalDst === null ? {} : { originalDst: last.originalDst }),
+    ...(last.originalPort === null ? {} : { originalDstPort: last.originalPort }),
+    ...(type === null ? {} : isIgmp ? { igmpType: type } : { icmpType: type }),
+    ...(code === null ? {} : { icmpCode: code }),
+  };
+}
+
+/**
+ * The flow that a record of the flow log says a rule denied; null: none did, or the packet could
+ * not be parsed. The source of a spoofed packet is false.
+ */
+export function toDeniedFlow(
+  record: ConnectionRecord | SpoofedRecord,
+  { interfaceGroups }: Config,
+): SeenFlow | null {
+  if (record.reason === 'spoofed') return null;
+  const { verdict, audit, event, direction, traffic, src, dst, protocol } = record;
+  if (verdict !== 'Drop' && verdict !== 'Reject') return null;
+  if (audit === true || event !== undefined) return null;
+  if (src === undefined || dst === undefined || protocol === undefined) return null;
+  const { srcPort, dstPort, icmpType, igmpType, icmpCode, interfaceGroup = 0 } = record;
+  const { originalDst = null, originalDstPort = null } = record;
+  const isNodePort = traffic === 'NodePort';
+  // Rules for NodePorts test the port that the client used, which not every kernel tells.
+  const [to, port] = isNodePort ? [originalDst ?? dst, originalDstPort] : [dst, dstPort];
+  return {
+    direction,
+    traffic: isNodePort ? 'NodePort' : 'Host',
+    protocol: typeof protocol === 'number' ? protocol : PROTOCOL_NUMBERS[protocol],
+    peer: direction === 'ingress' ? src : dst,
+    port: port ?? null,
+    type: icmpType ?? igmpType ?? null,
+    code: icmpCode ?? null,
+    group: typeof interfaceGroup === 'number' ? interfaceGroup : (interfaceGroups[interfaceGroup] ?? 0),
+    verdict,
+    local: direction === 'ingress' ? to : src,
+    srcPort: srcPort ?? null,
+    originalDst: isNodePort ? null : originalDst,
+    originalPort: isNodePort ? null : originalDstPort,
+  };
 }

@@ -11,9 +11,8 @@ import { stateFile } from '../../lib/process/state-file.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { type FlowFilterOptions, fromFlowQuery, toFlowFilter, toFlowQuery } from '../flows/flow-filter.ts';
-import { BOUNDS, FlowInventory } from '../flows/flow-inventory.ts';
+import { BOUNDS, FlowInventory, type FlowSource } from '../flows/flow-inventory.ts';
 import { isKindKey, type SeenFlow } from '../flows/flow-kind.ts';
-import type { FlowSource } from '../flows/flow-source.ts';
 import { nodeFlows } from './flow-kinds.ts';
 
 const NOW = Date.parse('2026-01-08T00:00:00Z');

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { type FakeDns, fakeDns } from '../../test/dns/server.ts';
 import type { Zone } from '../../test/dns/zone.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { type Lookup, lookup } from './lookup.ts';
-import type { FamilyAnswer } from './resolution.ts';
+import { type FamilyAnswer, type Lookup, lookup } from './lookup.ts';
 
 const many = Array.from({ length: 500 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
 const ZONE: Zone = {

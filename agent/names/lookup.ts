@@ -1,6 +1,7 @@
 import { type RecordWithTtl, Resolver } from 'node:dns';
+import type { Family } from '../../lib/net/address.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { FamilyAnswer, Resolution } from './resolution.ts';
+import type { AddressRecord } from './name-entry.ts';
 
 /** Resolves names. */
 export interface Lookup {
@@ -61,4 +62,23 @@ function answerOf(ask: (done: Done) => void): Promise<FamilyAnswer> {
         resolve({ kind: NOTHING.has(error.code) ? 'none' : 'failed', reason: error.code ?? error.message });
     });
   }).catch((error: Error) => ({ kind: 'failed', reason: error.message }));
+}
+
+/** The result of a query for the addresses of one family. */
+export type FamilyAnswer =
+  | { readonly kind: 'addresses'; readonly records: readonly AddressRecord[] }
+  /** The server states that there are none. */
+  | { readonly kind: 'none'; readonly reason: string }
+  /** Not known: no answer, or no usable one. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** The result of the queries for a name. */
+export type Resolution = Readonly<Record<Family, FamilyAnswer>>;
+
+/** The shortest TTL in seconds; null if there is no address. */
+export function shortestTTL(resolution: Resolution): number | null {
+  const ttls = [resolution[4], resolution[6]].flatMap((answer) =>
+    answer.kind === 'addresses' ? answer.records.map(({ ttl }) => ttl) : [],
+  );
+  return ttls.length === 0 ? null : ttls.reduce((a, b) => Math.min(a, b));
 }

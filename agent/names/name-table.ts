@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import { type Address, FAMILIES, parseAddress } from '../../lib/net/address.ts';
+import type { Resolution } from './lookup.ts';
 import {
   type AddressRecord,
   type KnownAddress,
@@ -13,7 +14,6 @@ import {
 } from './name-entry.ts';
 import { type PeerIndex, peerIndex } from './peer-index.ts';
 import { PeerUnions } from './peer-unions.ts';
-import type { Resolution } from './resolution.ts';
 import { type SavedName, toSavedName } from './saved-names.ts';
 
 /** Events for the log; each is reported once, when it begins. */

@@ -4,8 +4,8 @@ import { DEFAULT_CONFIG, type NamesConfig } from '../../apis/config.ts';
 import { answerPacket, questionPacket } from '../../test/dns/packet.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import type { AnswerListener } from './answer-source.ts';
+import type { Resolution } from './lookup.ts';
 import { watchNames } from './names.ts';
-import type { Resolution } from './resolution.ts';
 
 const WALL = 1_700_000_000_000;
 const NONE = { kind: 'none', reason: 'ENOTFOUND' } as const;

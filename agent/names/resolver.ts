@@ -1,8 +1,7 @@
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Lookup } from './lookup.ts';
+import { type Lookup, type Resolution, shortestTTL } from './lookup.ts';
 import { clampTTL, type NameTimes } from './name-table.ts';
-import { type Resolution, shortestTTL } from './resolution.ts';
 
 export interface ResolverParts {
   readonly lookup: Lookup;

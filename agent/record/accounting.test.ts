@@ -3,8 +3,7 @@ import fc from 'fast-check';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { recordRule } from '../render/rule-chain.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
-import { Accounting, type CountedTable, NO_ACCOUNTS, type SavedAccounts } from './accounting.ts';
-import { nftOwners } from './owners.ts';
+import { Accounting, type CountedTable, NO_ACCOUNTS, nftOwners, type SavedAccounts } from './accounting.ts';
 
 const RULES = ['a', 'b', 'c'] as const;
 type RuleId = (typeof RULES)[number];

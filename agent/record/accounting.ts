@@ -1,3 +1,5 @@
+import { isRecordChain, type Ruleset } from '../render/ruleset.ts';
+
 /** The owner of each chain, by the name of the chain. */
 export type Owners = ReadonlyMap<string, ChainOwner>;
 
@@ -234,4 +236,22 @@ function requireAccounts(saved: unknown): asserts saved is SavedAccounts {
   ) {
     throw new TypeError('the saved counters are not valid');
   }
+}
+
+/**
+ * The owners of the chains of a ruleset: each policy rule has one chain, and with logging a second
+ * one that writes its record. So have spoofed packets.
+ */
+export function nftOwners({ chains }: Ruleset): Owners {
+  const recording = new Set<string>();
+  for (const chain of chains.values())
+    if (chain.ruleId !== null && isRecordChain(chain)) recording.add(chain.ruleId);
+  const owners = new Map<string, ChainOwner>();
+  for (const chain of chains.values()) {
+    const { name, ruleId } = chain;
+    if (ruleId === null) continue;
+    const kind = isRecordChain(chain) ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
+    owners.set(name, { rule: ruleId, kind });
+  }
+  return owners;
 }

@@ -1,10 +1,10 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
-import { MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
+import { type Kernel, MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
 import { RULE_EXTENSION } from '../extension/rules.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import { Accounting, type CountedTable, type Owners, type RuleTotals } from './accounting.ts';
-import type { RecordLog } from './record-log.ts';
+import type { RecordLog } from './writer.ts';
 
 /** Milliseconds between two readings of all counters, at least. */
 const READ_INTERVAL = 10_000;
@@ -181,4 +181,41 @@ export class RuleCounters {
       log.error('cannot save the rule counters; retrying', { error: (error as Error).message });
     }
   }
+}
+
+/**
+ * Wraps the kernel so that all counters in its answers go to `readings`. Answers come in the order
+ * of the requests, since there is one socket.
+ */
+export function countedKernel(kernel: Kernel, readings: Readings): Kernel {
+  return {
+    ...kernel,
+    async transact(commands) {
+      const committed = await kernel.transact(commands);
+      readings.some(committed.lastCounts);
+      return committed;
+    },
+    async snapshot() {
+      const table = await kernel.snapshot();
+      readings.all(table);
+      return table;
+    },
+    async chains(names) {
+      const reading = await kernel.chains(names);
+      readings.some(reading.chains);
+      return reading;
+    },
+  };
+}
+
+/** @param counted a countedKernel */
+export function kernelCounts(counted: Kernel): CountSource {
+  return {
+    async readAll() {
+      await counted.snapshot();
+    },
+    async readSome(names) {
+      await counted.chains(names);
+    },
+  };
 }

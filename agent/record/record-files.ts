@@ -1,5 +1,13 @@
 import { type FileHandle, open, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Config } from '../../apis/config.ts';
+
+/** The file that the agent writes records to; null: its standard output. */
+export function recordsFile(stateDir: string, { log: { file } }: Pick<Config, 'log'>): string | null {
+  if (file === 'stdout') return null;
+  return file === '' ? join(stateDir, 'records.jsonl') : file;
+}
 
 /** Milliseconds between two looks at a followed file. */
 const INTERVAL = 200;

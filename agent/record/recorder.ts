@@ -5,9 +5,8 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { RuleCounters } from './counters.ts';
 import { type Interfaces, type ReadRecord, RecordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
-import type { RecordLog } from './record-log.ts';
 import { suppression } from './suppression.ts';
-import { recordWriter, type Writer } from './writer.ts';
+import { type RecordLog, recordWriter, type Writer } from './writer.ts';
 
 /** Milliseconds until a failed NFLOG socket is opened again. */
 const RETRY = 10_000;

@@ -6,8 +6,14 @@ import { finished } from 'node:stream/promises';
 import { createLogger, format, transports } from 'winston';
 import type { LogConfig } from '../../apis/config.ts';
 import { recordLine } from './record.ts';
-import type { RecordLog } from './record-log.ts';
 import { RotatingFile } from './rotating-file.ts';
+
+/** The part of the agent's log that is used here (winston's Logger has it). */
+export interface RecordLog {
+  error(message: string, fields: object): unknown;
+  warn(message: string, fields: object): unknown;
+  info(message: string, fields: object): unknown;
+}
 
 /** Limit in bytes of the records that wait for a slow disk or reader: about 20,000. */
 const MAX_WAITING = 8 * 1024 * 1024;

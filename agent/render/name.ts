@@ -1,4 +1,5 @@
 import type { Family } from '../../lib/net/address.ts';
+import type { L4Protocol } from './ruleset.ts';
 
 /**
  * Names of chains and sets: `purpose-hash-words`. An nft identifier is a letter, then letters,
@@ -28,4 +29,9 @@ export function comment(words: string): string {
     .subarray(0, MAX_COMMENT - 3)
     .toString();
   return `${cut.replace(/(?<!\uFFFD)\uFFFD+$/, '')}...`;
+}
+
+/** The chain of an index that receives the packets of a protocol, if it has one. */
+export function protocolChain(index: string, protocol: L4Protocol): string {
+  return `${index}-${protocol}`;
 }

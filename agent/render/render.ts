@@ -13,7 +13,7 @@ import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { FRONT_LEVELS, withFront } from './index/front.ts';
 import { LEVELS } from './index/plan.ts';
-import { protocolChain } from './index/protocol-chain.ts';
+import { protocolChain } from './name.ts';
 import { NamedList } from './named-list.ts';
 import { chainLines } from './nft-text.ts';
 import { plainChain, plainRule } from './plain.ts';

@@ -6,7 +6,6 @@
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many, default 8.
  */
 import assert from 'node:assert/strict';
-import { restoreText } from '../../agent/render/iptables/iptables-text.ts';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import { ruleTexts, targetText } from '../../agent/render/iptables/rule-text.ts';
 import {
@@ -14,6 +13,7 @@ import {
   type IpSet,
   type IptablesRuleset,
   type IptablesTable,
+  restoreText,
 } from '../../agent/render/iptables/tables.ts';
 import type { Match } from '../../agent/render/ruleset.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { parseAllDocuments } from 'yaml';
-import { toFlow } from '../../agent/flows/kind-flow.ts';
+import { toFlow } from '../../agent/flows/flow-kind.ts';
 import { explainMany } from '../../agent/observe/explain.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';

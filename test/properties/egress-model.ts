@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { toMembers } from '../../agent/receive/members-text.ts';
+import { toMembers } from '../../agent/receive/member-patch.ts';
 import {
   type EgressArrival,
   type EgressClass,

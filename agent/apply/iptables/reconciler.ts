@@ -5,13 +5,11 @@ import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, FamilyError, type Reconciler, RefusedError } from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
 import { compare, type IptablesState } from './compare.ts';
-import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
 import { NO_CHANGE, type Planned, type PlannedRules, toChange } from './planned.ts';
-import { asTables } from './put-back.ts';
 import { blame } from './refused.ts';
-import { type RuleChange, ruleChange, sameTables } from './rule-change.ts';
-import { parseSaved, setsNamed } from './saved.ts';
+import { forgetForms, type RuleChange, ruleChange, sameTables, shownForms } from './rule-change.ts';
+import { asTables, parseSaved, setsNamed } from './saved.ts';
 import { setChange } from './set-change.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 

@@ -1,4 +1,9 @@
-import { CHAIN_PREFIX, type TableName } from '../../render/iptables/tables.ts';
+import {
+  type BuiltinChain,
+  CHAIN_PREFIX,
+  type IptablesTable,
+  type TableName,
+} from '../../render/iptables/tables.ts';
 
 /** In the order in which they are written. */
 export const TABLES = ['filter', 'nat'] as const satisfies readonly TableName[];
@@ -107,4 +112,28 @@ function addRule(table: OpenTable, from: string, rule: SavedRule, isFirst: boole
   const to = TARGET.exec(` ${rule.text.replaceAll(QUOTED, '""')}`)?.[1];
   if (to === undefined) return;
   table.leads.push({ from, isBuiltin: table.builtins.has(from), to, text: rule.text, isFirst });
+}
+
+/**
+ * Converts the saved state of a family to desired tables: our chains as iptables-save printed them,
+ * and the jumps to them.
+ */
+export function asTables(saved: SavedTables): IptablesTable[] {
+  return TABLES.map((name) => asTable(name, saved[name]));
+}
+
+function asTable(name: TableName, { chains, leads }: SavedTable): IptablesTable {
+  // A third party's rule that leads to a chain of ours is not one of our jumps: it is removed for
+  // good, as always.
+  const jumps = leads.filter(({ isBuiltin, to, text }) => isBuiltin && text === `-j ${to}`);
+  return {
+    name,
+    jumps: jumps.map(({ from, to }) => ({ from: from as BuiltinChain, to })),
+    chains: new Map(
+      [...chains].map(([chain, rules]) => [
+        chain,
+        { name: chain, rules: rules.map(({ text }) => ({ text, counts: null, source: null })) },
+      ]),
+    ),
+  };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { iptablesTools, toIptablesError } from './tools.ts';
+import { iptablesTools, toIptablesError, variantOf } from './tools.ts';
 
 /** Messages of iptables 1.8.9, both variants. */
 const CASES: readonly (readonly [
@@ -97,5 +97,13 @@ describe('a reading', () => {
     } finally {
       await rm(folder, { recursive: true });
     }
+  });
+});
+
+describe('the variant of iptables', () => {
+  it('is recognized by its version output', () => {
+    assert.equal(variantOf('iptables v1.8.9 (nf_tables)\n'), 'nft');
+    assert.equal(variantOf('iptables v1.8.9 (legacy)\n'), 'legacy');
+    assert.equal(variantOf('iptables v1.6.1\n'), 'legacy');
   });
 });

@@ -4,9 +4,8 @@ import { fixedChain } from '../../render/plain.ts';
 import type { Chain, Ruleset } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
 import { isReplacement, type Transaction } from '../plan/transaction.ts';
-import type { Commits } from './commits.ts';
 import { encode } from './encode.ts';
-import type { ChainReading } from './kernel.ts';
+import type { ChainReading, Commits } from './kernel.ts';
 import { digestOf, type TableReading } from './reading.ts';
 
 /** The most ranges of generations in which digests may be wrong that are remembered. */

@@ -1,7 +1,6 @@
 import { toRestoreText } from 'ipset-ts';
 import { setChange } from '../../apply/iptables/set-change.ts';
-import { restoreText } from '../../render/iptables/iptables-text.ts';
-import type { IptablesRuleset } from '../../render/iptables/tables.ts';
+import { type IptablesRuleset, restoreText } from '../../render/iptables/tables.ts';
 
 /** For `ipset restore`, `iptables-restore --noflush` and `ip6tables-restore --noflush`. */
 export function iptablesBootFiles({ sets, families }: IptablesRuleset) {

@@ -1,8 +1,12 @@
 import type { Config } from '../../../apis/config.ts';
 import { CommandError, EXIT } from '../../../lib/process/exit.ts';
-import type { IptablesTools } from '../../apply/iptables/tools.ts';
+import {
+  type IptablesTools,
+  installedVariant,
+  type Variant,
+  variantTools,
+} from '../../apply/iptables/tools.ts';
 import { tryVariant, type VariantTrial } from '../../apply/iptables/trial.ts';
-import { installedVariant, type Variant, variantTools } from '../../apply/iptables/variant.ts';
 
 interface Commands {
   readonly tools: IptablesTools;

@@ -4,8 +4,7 @@ import type { Clock } from '../../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
 import { pace } from '../../../lib/process/pace.ts';
 import { timeText } from '../../record/record.ts';
-import type { RecordLog } from '../../record/record-log.ts';
-import type { Writer } from '../../record/writer.ts';
+import type { RecordLog, Writer } from '../../record/writer.ts';
 import { GATEWAY } from '../render/marks.ts';
 import { type EgressRecord, type GapRecord, toBinding } from './egress-record.ts';
 

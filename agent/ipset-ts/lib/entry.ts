@@ -1,4 +1,4 @@
-import type { SetType } from './set.ts';
+import type { SetDefinition, SetType } from './set.ts';
 
 /**
  * A protocol and its port: `tcp:80`, `udp:5000-5010`, `icmp:8/0`, `icmpv6:echo-request`, `gre:0`. A
@@ -155,3 +155,26 @@ export const ENTRY_OPTIONS = [
 ] as const;
 
 export type EntryOption = (typeof ENTRY_OPTIONS)[number];
+
+/** A set with all its entries, as returned by save. */
+export type SavedSet<T extends SetType = SetType> = {
+  [K in T]: SetDefinition<K> & { readonly entries: readonly Entry<K>[] };
+}[T];
+
+/** Information that list has beyond save. */
+export interface SetStatus {
+  /** Revision of the type in the kernel; later revisions have more features. */
+  readonly revision: number;
+  /** Kernel memory in bytes. */
+  readonly memory: number;
+  /**
+   * References by rules and by sets of type list:set. With any, the set can be neither destroyed
+   * nor renamed.
+   */
+  readonly references: number;
+  /** May include expired entries until the kernel collects them. */
+  readonly entryCount: number;
+}
+
+/** A set as returned by list; without entries if `terse`. */
+export type ListedSet<T extends SetType = SetType> = { [K in T]: SavedSet<K> & SetStatus }[T];

@@ -1,7 +1,6 @@
-import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field, type Key } from './entry.ts';
+import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field, type Key, type SavedSet } from './entry.ts';
 import { IpsetError } from './errors.ts';
 import { type Operation, toOperations } from './operation.ts';
-import type { SavedSet } from './saved-set.ts';
 import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetDefinition, type SetRef } from './set.ts';
 import * as value from './value.ts';
 

@@ -1,5 +1,15 @@
 /** The ipset command, typed. See README.md. */
-export type { Entry, EntryOptions, Key, NetType, Port, TestKey } from './entry.ts';
+export type {
+  Entry,
+  EntryOptions,
+  Key,
+  ListedSet,
+  NetType,
+  Port,
+  SavedSet,
+  SetStatus,
+  TestKey,
+} from './entry.ts';
 export { IpsetError, type IpsetErrorCode } from './errors.ts';
 export {
   createExec,
@@ -22,5 +32,4 @@ export {
   toOperations,
 } from './operation.ts';
 export { parseList, parseSave } from './parse.ts';
-export type { ListedSet, SavedSet, SetStatus } from './saved-set.ts';
 export type { Extensions, Family, HashOptions, Options, SetDefinition, SetRef, SetType } from './set.ts';

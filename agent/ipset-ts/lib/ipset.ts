@@ -1,10 +1,9 @@
-import type { Entry, Key, TestKey } from './entry.ts';
+import type { Entry, Key, ListedSet, SavedSet, TestKey } from './entry.ts';
 import { IpsetError, toIpsetError } from './errors.ts';
 import { createExec, type Exec, ExecError, type ExecOptions, type ExecResult } from './exec.ts';
 import { restoreParts, toArguments, toRestoreText, toTestArguments } from './format.ts';
 import type { AddOperation, DelOperation, Operation } from './operation.ts';
 import { parseList, parseNames, parseSave } from './parse.ts';
-import type { ListedSet, SavedSet } from './saved-set.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 import { nameText } from './value.ts';
 

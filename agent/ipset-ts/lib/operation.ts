@@ -1,5 +1,4 @@
-import type { Entry, Key } from './entry.ts';
-import type { SavedSet } from './saved-set.ts';
+import type { Entry, Key, SavedSet } from './entry.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 
 /** Creates a set. */

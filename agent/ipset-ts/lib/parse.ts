@@ -1,6 +1,12 @@
-import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field } from './entry.ts';
+import {
+  ENTRY_OPTIONS,
+  type EntryOption,
+  FIELDS,
+  type Field,
+  type ListedSet,
+  type SavedSet,
+} from './entry.ts';
 import { IpsetError } from './errors.ts';
-import type { ListedSet, SavedSet } from './saved-set.ts';
 import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetType } from './set.ts';
 
 /*

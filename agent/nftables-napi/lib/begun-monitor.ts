@@ -1,8 +1,8 @@
+import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
 import { ConntrackScan, type ScannedConnection } from './conntrack-scan.ts';
 import { plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 
 /** The argument of one call of the listener. */

@@ -1,7 +1,8 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import type { Family } from './family.ts';
-import type { Link } from './link.ts';
+
+/** The address family of a table, by nft's names. */
+export type Family = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
 
 /**
  * The answer of Context.run(): libnftables' exit state, both of its buffers, and the generations
@@ -248,4 +249,29 @@ export function loadBinding(paths: readonly string[] = addonPaths): Binding {
 
 function isNotFound(error: Error): boolean {
   return 'code' in error && error.code === 'MODULE_NOT_FOUND';
+}
+
+/** A network interface, as of one message of the kernel. */
+export interface Link {
+  /**
+   * Its number in the network namespace, from 1; not reused soon, and kept when the link is
+   * renamed.
+   */
+  index: number;
+  name: string;
+  /** IFLA_INFO_KIND ('veth', 'bridge', 'vxlan', 'wireguard' ...); null for hardware and lo. */
+  kind: string | null;
+  /** IFLA_GROUP; 0 by default. */
+  group: number;
+  /** IFLA_MASTER: index of the bridge (or bond ...) that it is a port of, else null. */
+  master: number | null;
+  /** IFLA_LINK: index of the peer (veth) or of the lower device (vlan, macvlan ...), else null. */
+  peer: number | null;
+  /**
+   * IFLA_LINK_NETNSID: id of the namespace that `peer` is in, if that is another one, else null.
+   */
+  peerNamespace: number | null;
+  isLoopback: boolean;
+  /** IFF_UP: set up by an administrator or program. Independent of the carrier. */
+  isUp: boolean;
 }

@@ -1,9 +1,9 @@
+import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
 import type { MarkFilter } from './conntrack-entry.ts';
 import { type ConntrackEvent, toConntrackEvent } from './conntrack-event.ts';
 import { plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 import { netlinkMessages } from './netlink-message.ts';
 

@@ -1,7 +1,7 @@
+import { requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativeEchoSocket } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { closedError } from './errors.ts';
-import { requireInteger } from './integer.ts';
 
 /** An echo request or reply of ICMP or ICMPv6. */
 export interface Echo {

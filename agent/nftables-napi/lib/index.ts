@@ -1,5 +1,6 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
 export { type BegunBatch, BegunMonitor, type BegunMonitorOptions } from './begun-monitor.ts';
+export type { Family, Link } from './binding.ts';
 export { Conntrack } from './conntrack.ts';
 export {
   CONNTRACK_STATUS,
@@ -17,13 +18,11 @@ export {
 export { type NewConnection, TCP_CONNTRACK } from './conntrack-new.ts';
 export type { ScannedConnection } from './conntrack-scan.ts';
 export { type Echo, type EchoReply, EchoSocket, type EchoSocketOptions } from './echo-socket.ts';
-export type { Elements } from './elements.ts';
+export { type Elements, type TimedElement, TimedElements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';
-export type { Family } from './family.ts';
 export type { WireGuardAddress, WireGuardDevice, WireGuardPeer } from './genetlink/wireguard.ts';
 export { IpSocket } from './ip-socket.ts';
-export type { Link } from './link.ts';
 export {
   type LinkEvent,
   type LinkGroupChange,
@@ -89,6 +88,5 @@ export type {
   TableName,
 } from './structure.ts';
 export { type TcpSocketName, TcpSockets } from './tcp-sockets.ts';
-export { type TimedElement, TimedElements } from './timed-elements.ts';
 export type { Verdict } from './verdict.ts';
 export { type WireGuardChange, WireGuardSocket } from './wireguard-socket.ts';

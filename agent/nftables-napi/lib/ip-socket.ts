@@ -1,7 +1,7 @@
+import { requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativeIpSocket } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { closedError } from './errors.ts';
-import { requireInteger } from './integer.ts';
 
 /** Bytes: of an IP header, and of a packet at the usual MTU. */
 const SHORTEST = { 4: 20, 6: 40 } as const;

@@ -1,9 +1,14 @@
-import { type Binding, loadBinding, type NativeLinkEvent, type NativeLinkSocket } from './binding.ts';
+import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
+import {
+  type Binding,
+  type Link,
+  loadBinding,
+  type NativeLinkEvent,
+  type NativeLinkSocket,
+} from './binding.ts';
 import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Lane } from './lane.ts';
-import type { Link } from './link.ts';
 import { Listening } from './listening.ts';
 
 /** An event of a link monitor. */

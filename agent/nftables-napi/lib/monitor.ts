@@ -1,10 +1,8 @@
-import { type Binding, loadBinding, type NativeEvent } from './binding.ts';
+import { maximumReceiveBuffer, requireInteger, requireName, toFamilyNumber } from './arguments.ts';
+import { type Binding, type Family, loadBinding, type NativeEvent } from './binding.ts';
 import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import type { Family } from './family.ts';
-import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
-import { requireName, toFamilyNumber } from './name.ts';
 
 /** The kinds of objects that a commit can change. */
 export type ObjectKind = 'table' | 'chain' | 'rule' | 'set' | 'element' | 'object' | 'flowtable';

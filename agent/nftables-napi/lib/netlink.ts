@@ -1,9 +1,8 @@
-import { type Binding, loadBinding, type NativeSocket } from './binding.ts';
+import { requireName, toFamilyNumber } from './arguments.ts';
+import { type Binding, type Family, loadBinding, type NativeSocket } from './binding.ts';
 import { type Elements, toElements } from './elements.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import type { Family } from './family.ts';
 import { Lane } from './lane.ts';
-import { requireName, toFamilyNumber } from './name.ts';
 import { describeOperation, type Operation, putOperation, type SetName, setOf } from './operation.ts';
 import { RecordWriter } from './record.ts';
 import { type ChainsSnapshot, type TableSnapshot, toSnapshot } from './snapshot.ts';

@@ -1,7 +1,7 @@
+import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativeNflogBatch } from './binding.ts';
 import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 
 /** A packet that a rule with `log group N` logged. */

@@ -1,7 +1,5 @@
-import type { Binding } from './binding.ts';
-import type { Family } from './family.ts';
-import { requireInteger } from './integer.ts';
-import { requireName, toFamilyNumber } from './name.ts';
+import { requireInteger, requireName, toFamilyNumber } from './arguments.ts';
+import type { Binding, Family } from './binding.ts';
 import { putVerdict } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
 import { putStructure, type StructureOperation } from './structure.ts';

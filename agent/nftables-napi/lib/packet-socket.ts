@@ -1,7 +1,7 @@
+import { requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativePacketSocket } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { closedError } from './errors.ts';
-import { requireInteger } from './integer.ts';
 
 /** arp: ARP. ndp: neighbour solicitations and advertisements of IPv6. */
 export type PacketProtocol = 'arp' | 'ndp';

@@ -1,3 +1,4 @@
+import { requireInteger, requireName } from './arguments.ts';
 import {
   byteorders,
   cmpOperators,
@@ -13,8 +14,6 @@ import {
   rejects,
   rtKeys,
 } from './expression.ts';
-import { requireInteger } from './integer.ts';
-import { requireName } from './name.ts';
 import type { RecordWriter } from './record.ts';
 import type { Verdict } from './verdict.ts';
 

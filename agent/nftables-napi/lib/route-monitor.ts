@@ -1,7 +1,7 @@
+import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
 import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
 import { plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 import { netlinkMessages } from './netlink-message.ts';
 import { isRemoval, type RouteObject, toRouteObject } from './rtnetlink/route-object.ts';

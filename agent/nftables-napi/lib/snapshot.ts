@@ -1,5 +1,4 @@
-import type { Binding } from './binding.ts';
-import type { Family } from './family.ts';
+import type { Binding, Family } from './binding.ts';
 
 /** The netfilter hooks of base chains. */
 export type Hook = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting' | 'ingress' | 'egress';

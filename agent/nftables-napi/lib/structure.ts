@@ -1,8 +1,6 @@
-import type { Binding } from './binding.ts';
+import { requireInteger, requireName, toFamilyNumber } from './arguments.ts';
+import type { Binding, Family } from './binding.ts';
 import type { Expression } from './expression.ts';
-import type { Family } from './family.ts';
-import { requireInteger } from './integer.ts';
-import { requireName, toFamilyNumber } from './name.ts';
 import { putExpression } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
 import { type Hook, hookNumber } from './snapshot.ts';

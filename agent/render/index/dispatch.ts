@@ -1,4 +1,5 @@
 import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
+import { protocolChain } from '../name.ts';
 import { plainChain, plainRule } from '../plain.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
@@ -11,10 +12,8 @@ import {
   protocolItem,
   type Scope,
 } from './match-entry.ts';
-import { LEVELS, type Plan, withReplacements } from './plan.ts';
-import { PlanCache } from './plan-cache.ts';
+import { LEVELS, type Plan, PlanCache, withReplacements } from './plan.ts';
 import { type PlanOptions, planned } from './planner.ts';
-import { protocolChain } from './protocol-chain.ts';
 
 const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
 

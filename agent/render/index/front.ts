@@ -1,9 +1,9 @@
 import { CHANGED_BY_NAT, type FailsafeRules, inOneList } from '../failsafe.ts';
+import { protocolChain } from '../name.ts';
 import { plainChain, plainRule } from '../plain.ts';
 import type { Chain, L4Protocol, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import type { Dispatched } from './build.ts';
 import { PORT_PROTOCOLS } from './match-entry.ts';
-import { protocolChain } from './protocol-chain.ts';
 
 /** The rules that stand before those of an index, for the packets of each protocol. */
 export interface IndexFront {

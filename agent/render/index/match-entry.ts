@@ -1,6 +1,7 @@
-import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
+import type { CompiledRule, PortRange, Service, ServiceSet } from '../../../apis/compiled.ts';
+import type { ResolvedPeer } from '../../../apis/resolved-peers.ts';
 import { namesPorts } from '../../../apis/rule-peer.ts';
-import type { MemberSet } from '../../../lib/net/member-set.ts';
+import { type MemberSet, toMemberSet } from '../../../lib/net/member-set.ts';
 import { unionRanges } from '../../../lib/net/ranges.ts';
 import { ALL_PORTS, intersectPorts, portCount } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
@@ -118,4 +119,27 @@ const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ proto
 function endsAtPeers({ mode, peers: [only, ...others] }: CompiledRule): boolean {
   if (mode === 'Audit' || others.length > 0) return false;
   return only?.kind === 'any' || only?.kind === 'addresses';
+}
+
+/** The addresses a rule applies to; null if other addresses may match too. */
+export function peersOf(
+  [only, ...others]: readonly ResolvedPeer[],
+  ofServices: (set: ServiceSet) => Peers,
+): Peers | null {
+  if (only === undefined || others.length > 0) return null;
+  switch (only.kind) {
+    case 'any':
+    case 'interfaces':
+      return null;
+    case 'addresses':
+      return { key: only.set.id, members: only.set.members };
+    case 'services':
+      return ofServices(only.set);
+  }
+}
+
+/** The addresses of the Services, whatever the port. */
+export function servicePeers({ id, members }: ServiceSet): Peers {
+  const addresses = new Set(members.map(({ address }) => address));
+  return { key: `services ${id}`, members: toMemberSet([], addresses) };
 }

@@ -1,6 +1,7 @@
 import type { PortRange } from '../../../apis/compiled.ts';
-import type { Classes } from './classes.ts';
-import type { MatchEntry } from './match-entry.ts';
+import { memo } from '../../../lib/sharing/memo.ts';
+import { AddressSpace, type Classes } from './classes.ts';
+import type { MatchEntry, Peers } from './match-entry.ts';
 
 /**
  * How to find the rules that can match a packet of one protocol: by its destination port, by the
@@ -131,3 +132,32 @@ function replacementsIn(items: readonly MatchEntry[], replacements: Replacements
 }
 
 const NO_REPLACEMENTS: Replacements = [];
+
+/**
+ * Caches what repeated planning uses again. Address spaces: those of this round and of the one
+ * before.
+ */
+export class PlanCache {
+  /** The item with any address as peer, so that only the rule itself tests the address. */
+  readonly forAnyPeer = memo((item: MatchEntry): MatchEntry => ({ ...item, peers: null, final: false }));
+  /** The list of one rule. */
+  readonly singleRuleList = memo(
+    (item: MatchEntry): ListPlan => ({ kind: 'list', items: [item], size: 0, tries: 1 }),
+  );
+  #now: AddressSpace[] = [];
+  #before: AddressSpace[] = [];
+
+  space(peers: readonly Peers[]): AddressSpace {
+    const known = this.#now.find((space) => space.covers(peers));
+    if (known !== undefined) return known;
+    const space = this.#before.find((one) => one.covers(peers)) ?? new AddressSpace(peers);
+    this.#now.push(space);
+    return space;
+  }
+
+  /** Begins a new round: spaces not used since the previous call are dropped. */
+  next(): void {
+    this.#before = this.#now;
+    this.#now = [];
+  }
+}

@@ -5,11 +5,11 @@ import {
   LEVELS,
   type ListPlan,
   type Plan,
+  PlanCache,
   type PortsPlan,
   REPLICATION,
   SHORT,
 } from './plan.ts';
-import { PlanCache } from './plan-cache.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
 
 /**

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
+import { parseCidr } from '../../../lib/net/address.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
 import { addressSet, fromSet, compiledRule as rule, stateOf } from '../../../test/fake/compiled-rule.ts';
-import { restoreText } from './iptables-text.ts';
-import { iptablesRenderer } from './render.ts';
-import type { IptablesRule, IptablesRuleset } from './tables.ts';
+import type { NamedSet } from '../ruleset.ts';
+import { iptablesRenderer, toIpSet } from './render.ts';
+import { type IptablesRule, type IptablesRuleset, restoreText } from './tables.ts';
 
 const nodes = addressSet('nodes', { members: toMemberSet([], ['192.0.2.1', '2001:db8::1']) });
 const four = addressSet('four', { dynamic: false, members: toMemberSet([], ['192.0.2.7', '192.0.2.9']) });
@@ -311,5 +312,36 @@ describe('iptables: successive states', () => {
     );
     assert.ok(restoreText(after.families[4]).includes('--match-set nodewall-peers-four-n4 src'));
     assert.ok(!restoreText(after.families[4]).includes('nodewall-peers-four-h4'));
+  });
+});
+
+function typeOf(family: 4 | 6, cidrs: readonly string[], addresses: readonly string[]): string {
+  const blocks = cidrs.map((text) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] }));
+  const { v4, v6 } = toMemberSet(blocks, addresses);
+  const members = family === 4 ? v4 : v6;
+  const set: NamedSet = {
+    name: `peers-a-v${family}`,
+    family,
+    key: 'address',
+    interval: false,
+    members,
+    comment: null,
+  };
+  assert.equal(toIpSet(set).members, members);
+  return toIpSet(set).type;
+}
+
+describe('an ipset', () => {
+  it('is a hash:net if it has prefixes, else a hash:ip', () => {
+    assert.equal(typeOf(4, [], ['192.0.2.1', '10.0.0.0']), 'hash:ip');
+    assert.equal(typeOf(4, ['10.0.0.0/8'], ['192.0.2.1']), 'hash:net');
+    assert.equal(typeOf(6, ['10.0.0.0/8'], ['2001:db8::1']), 'hash:ip');
+    assert.equal(typeOf(4, [], []), 'hash:ip');
+  });
+
+  it('is a hash:net if it has the unspecified address, which no hash:ip can store', () => {
+    assert.equal(typeOf(4, [], ['192.0.2.1', '0.0.0.0']), 'hash:net');
+    assert.equal(typeOf(6, [], ['::']), 'hash:net');
+    assert.equal(typeOf(6, [], ['::1']), 'hash:ip');
   });
 });

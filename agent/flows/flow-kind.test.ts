@@ -1,7 +1,55 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ConnectionRecord } from '../record/record.ts';
-import { toDeniedFlow } from './denied-flow.ts';
+import { FlowInventory } from './flow-inventory.ts';
+import { type SeenFlow, toDeniedFlow, toFlow } from './flow-kind.ts';
+
+function flowOf(changes: Partial<SeenFlow>) {
+  const seen: SeenFlow = {
+    direction: 'ingress',
+    traffic: 'Host',
+    verdict: 'Allow',
+    protocol: 6,
+    group: 8,
+    peer: '198.51.100.1',
+    port: 443,
+    type: null,
+    code: null,
+    local: '192.0.2.1',
+    srcPort: 40_000,
+    originalDst: null,
+    originalPort: null,
+    ...changes,
+  };
+  return toFlow(new FlowInventory(0).kindOf(seen, 0));
+}
+
+describe('the flow that rules are asked about', () => {
+  it('begins at the peer, or at the node', () => {
+    const ends = { src: '198.51.100.1', dst: '192.0.2.1' };
+    const rest = { traffic: 'Host', protocol: 6, interfaceGroup: 8, srcPort: 40_000, dstPort: 443 };
+    assert.deepEqual(flowOf({}), { direction: 'ingress', ...ends, ...rest });
+    assert.deepEqual(flowOf({ direction: 'egress' }), {
+      direction: 'egress',
+      src: ends.dst,
+      dst: ends.src,
+      ...rest,
+    });
+  });
+
+  it('has the destination before NAT, and types in the place of ports', () => {
+    const { originalDst, originalDstPort } = flowOf({ originalDst: '203.0.113.1', originalPort: 80 });
+    assert.deepEqual([originalDst, originalDstPort], ['203.0.113.1', 80]);
+    const none = { port: null, srcPort: null };
+    const icmp = flowOf({ ...none, protocol: 1, type: 8, code: 0 });
+    assert.deepEqual(
+      [icmp.icmpType, icmp.icmpCode, 'dstPort' in icmp, 'srcPort' in icmp],
+      [8, 0, false, false],
+    );
+    const igmp = flowOf({ ...none, protocol: 2, type: 0x16 });
+    assert.deepEqual([igmp.igmpType, 'icmpType' in igmp], [0x16, false]);
+  });
+});
 
 const RECORD: ConnectionRecord = {
   time: '2026-01-01T00:00:00Z',
@@ -21,12 +69,12 @@ const RECORD: ConnectionRecord = {
   dstPort: 80,
 };
 
-const flowOf = (changes: Partial<ConnectionRecord>) =>
+const deniedFlowOf = (changes: Partial<ConnectionRecord>) =>
   toDeniedFlow({ ...RECORD, ...changes }, DEFAULT_CONFIG);
 
 describe('a denied flow', () => {
   it('has the other end, the port of the server and the link group', () => {
-    assert.deepEqual(flowOf({ interfaceGroup: 'pods' }), {
+    assert.deepEqual(deniedFlowOf({ interfaceGroup: 'pods' }), {
       direction: 'ingress',
       traffic: 'Host',
       protocol: 6,
@@ -41,7 +89,7 @@ describe('a denied flow', () => {
       originalDst: null,
       originalPort: null,
     });
-    const out = flowOf({
+    const out = deniedFlowOf({
       direction: 'egress',
       originalDst: '10.96.0.1',
       originalDstPort: 443,
@@ -58,9 +106,9 @@ describe('a denied flow', () => {
   });
 
   it('has the port that the client of a NodePort used, if it is known', () => {
-    const known = flowOf({ traffic: 'NodePort', originalDst: '192.0.2.9', originalDstPort: 30_080 });
+    const known = deniedFlowOf({ traffic: 'NodePort', originalDst: '192.0.2.9', originalDstPort: 30_080 });
     assert.deepEqual([known?.local, known?.port, known?.originalDst], ['192.0.2.9', 30_080, null]);
-    assert.equal(flowOf({ traffic: 'NodePort' })?.port, null);
+    assert.equal(deniedFlowOf({ traffic: 'NodePort' })?.port, null);
   });
 
   it('is none of what no rule denied', () => {
@@ -70,7 +118,7 @@ describe('a denied flow', () => {
       { audit: true },
       { event: 'ended' },
     ] as const)
-      assert.equal(flowOf(changes), null, JSON.stringify(changes));
+      assert.equal(deniedFlowOf(changes), null, JSON.stringify(changes));
     const { protocol: _, ...unparsed } = RECORD;
     assert.equal(toDeniedFlow(unparsed, DEFAULT_CONFIG), null);
     const ends = { src: '192.0.2.1', dst: '192.0.2.1', protocol: 'tcp', time: '', node: 'n' } as const;
