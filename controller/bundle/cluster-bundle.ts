@@ -13,8 +13,7 @@ import { logLines } from '../../lib/process/log-lines.ts';
 import { knownFields } from '../../lib/sharing/known-fields.ts';
 import { type Redact, redactor } from '../../lib/sharing/redact.ts';
 import { askNode } from '../kubeapi/ask-nodes.ts';
-import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { type ListedObject, listObjects } from '../kubeapi/list-objects.ts';
+import { type KubeApi, type ListedObject, listObjects } from '../kubeapi/kube-api.ts';
 import { CONTROLLER_STATE, metricsText, NODE_FIELDS } from './node-fields.ts';
 import { type CollectedList, LISTS, NODE_VIEW, PODS } from './own-objects.ts';
 

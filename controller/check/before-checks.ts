@@ -1,7 +1,6 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
 import { type CheckLine, isAtLeast, named, ok, problem, warning } from '../../lib/process/check-line.ts';
-import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { listObjects } from '../kubeapi/list-objects.ts';
+import { type KubeApi, listObjects } from '../kubeapi/kube-api.ts';
 import { type Check, type CheckedObject, read } from './checked.ts';
 
 /** The README requires it. */

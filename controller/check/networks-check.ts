@@ -3,8 +3,7 @@ import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { FAMILIES, type Family, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { type CheckLine, ok, warning } from '../../lib/process/check-line.ts';
-import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { listObjects } from '../kubeapi/list-objects.ts';
+import { type KubeApi, listObjects } from '../kubeapi/kube-api.ts';
 import { read } from './checked.ts';
 
 const CHECK = 'networks';

@@ -7,7 +7,7 @@ import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
-import type { Answer } from '../publish/answer.ts';
+import { type Answer, writeAnswer } from '../publish/answer.ts';
 import {
   accessAuthoriser,
   ofAccount,
@@ -26,7 +26,6 @@ import {
   serverOptions,
 } from '../publish/server-limits.ts';
 import type { LeaseService } from '../publish/services.ts';
-import { writeAnswer } from '../publish/write-answer.ts';
 
 export interface HeartbeatServerOptions {
   readonly leases: LeaseService;

@@ -1,7 +1,7 @@
 import type { Compiled } from '../../apis/compiled.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
+import type { Line } from './bodies.ts';
 import type { Counts } from './changes.ts';
-import type { Line } from './line.ts';
 
 /** A watcher, as far as the lines that it receives depend on it. */
 export interface Receiver {

@@ -4,8 +4,7 @@ import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
-import type { Bodies } from './bodies.ts';
-import type { Line } from './line.ts';
+import type { Bodies, Line } from './bodies.ts';
 import { addressSetUpdate } from './members-diff.ts';
 import {
   diffGroups,

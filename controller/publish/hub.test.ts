@@ -10,8 +10,8 @@ import {
 import { EVERY_PLACE, type RolloutShare } from '../../apis/rollout.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
+import { type Line, linePrefix } from './bodies.ts';
 import { Hub } from './hub.ts';
-import { type Line, linePrefix } from './line.ts';
 import { LOG_LIMITS } from './resume-log.ts';
 import { usualSwitchOff } from './switch-off-time.ts';
 

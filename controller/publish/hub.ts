@@ -12,7 +12,7 @@ import {
 import { sameItems } from '../../lib/sharing/list-change.ts';
 import { finish, type Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
-import { messageBodies } from './bodies.ts';
+import { type Line, messageBodies } from './bodies.ts';
 import { Bookmarks, bookmarkCounts, type Receiver } from './bookmarks.ts';
 import {
   type Counts,
@@ -22,7 +22,6 @@ import {
   type PendingMessage,
   type Published,
 } from './changes.ts';
-import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
 import { type Entry, type LogLimits, ResumeLog } from './resume-log.ts';
 import { formatRevision, parseRevision } from './revision.ts';

@@ -1,5 +1,5 @@
 import { firstAt } from '../../lib/sharing/order.ts';
-import type { Line } from './line.ts';
+import type { Line } from './bodies.ts';
 import { type Audience, isFor, type Span } from './spans.ts';
 
 /** A message with its audience at that time. */

@@ -4,7 +4,6 @@ import { type Answer, jsonBody, noNode, notYet, refused, tooMany, unavailable } 
 import type { Authenticate, Identity } from './auth.ts';
 import { CallerLimits, callerOf, type Work } from './caller-limits.ts';
 import { type Failure, failure } from './failure.ts';
-import { decodedName } from './node-name.ts';
 import { denial, type PermissionOptions, type Right } from './permission.ts';
 
 /** A request whose path is a row's. */
@@ -209,4 +208,22 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
 
 export function isTrue(value: string | null): boolean {
   return value === 'true' || value === '1';
+}
+
+/** An RFC 1123 subdomain, as Kubernetes requires for Node names. */
+const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+export function isNodeName(text: string): boolean {
+  return NODE_NAME.test(text);
+}
+
+/** The name of a Node in a path; null: it is none. */
+export function decodedName(text: string): string | null {
+  try {
+    const name = decodeURIComponent(text);
+    return isNodeName(name) ? name : null;
+  } catch {
+    // An invalid percent escape: the caller reports it.
+    return null;
+  }
 }

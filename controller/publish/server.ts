@@ -8,7 +8,7 @@ import type { ListenAddress } from '../../lib/process/option-value.ts';
 import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
-import type { Answer } from './answer.ts';
+import { type Answer, writeAnswer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type CallOptions, ROWS } from './calls.ts';
 import { type Failure, failure } from './failure.ts';
@@ -17,7 +17,6 @@ import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
 import type { IgnoredAddresses } from './node-view-object.ts';
 import { router } from './route.ts';
-import type { ServerEvent } from './server-event.ts';
 import {
   AGENTS,
   BACKLOG,
@@ -28,8 +27,7 @@ import {
   serverOptions,
 } from './server-limits.ts';
 import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
-import { Streams, type StreamsOptions } from './streams.ts';
-import { writeAnswer } from './write-answer.ts';
+import { type ServerEvent, Streams, type StreamsOptions } from './streams.ts';
 
 export interface ControlPlaneOptions {
   readonly hub: Hub;

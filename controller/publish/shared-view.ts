@@ -1,7 +1,6 @@
 import type { HeldKind } from '../../apis/held-view.ts';
-import type { Bodies } from './bodies.ts';
+import type { Bodies, Line } from './bodies.ts';
 import type { Counts, Published } from './changes.ts';
-import type { Line } from './line.ts';
 import type { GroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 

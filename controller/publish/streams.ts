@@ -3,10 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type HeldView, toBody } from '../../apis/held-view.ts';
 import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { Authenticate, Identity } from './auth.ts';
+import type { Line } from './bodies.ts';
 import type { Hub, Watch } from './hub.ts';
-import type { Line } from './line.ts';
-import type { ServerEvent } from './server-event.ts';
 import { STREAM_LIMITS, type StreamLimits, WatchStream } from './watch-stream.ts';
+
+/** Events for logs and metrics. */
+export type ServerEvent =
+  | { readonly kind: 'failed'; readonly path: string; readonly error: unknown }
+  | { readonly kind: 'watching'; readonly node: string; readonly resourceVersion: string | null }
+  | { readonly kind: 'ended'; readonly node: string; readonly reason: string };
 
 /** Times are in milliseconds. */
 export interface StreamsOptions {

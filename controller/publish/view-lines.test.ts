@@ -5,9 +5,8 @@ import type { Update } from '../../apis/stream.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { compile } from '../compile/compile.ts';
-import { messageBodies } from './bodies.ts';
+import { type Line, messageBodies } from './bodies.ts';
 import { changes, nothingPublished } from './changes.ts';
-import type { Line } from './line.ts';
 import { viewsAt } from './shared-view.ts';
 import { type Present, ViewLines } from './view-lines.ts';
 

@@ -3,9 +3,8 @@ import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.t
 import { type Endpoints, type GateUpdate, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
-import type { Bodies } from './bodies.ts';
+import type { Bodies, Line } from './bodies.ts';
 import { bookmarkCounts, type Receiver } from './bookmarks.ts';
-import type { Line } from './line.ts';
 import type { SharedView, ViewObject } from './shared-view.ts';
 
 /** The objects that are published at one position. */

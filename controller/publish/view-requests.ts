@@ -4,7 +4,6 @@ import { HELD_KINDS, HELD_VIEW, type HeldView, MOST_HELD } from '../../apis/held
 import { type Answer, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
 import type { Failure } from './failure.ts';
 import type { Hub } from './hub.ts';
-import { isNodeName } from './node-name.ts';
 import type { NodeReports } from './node-reports.ts';
 import {
   type IgnoredAddresses,
@@ -14,7 +13,7 @@ import {
   toTable,
   toWholeNodeView,
 } from './node-view-object.ts';
-import { type Asked, isTrue } from './route.ts';
+import { type Asked, isNodeName, isTrue } from './route.ts';
 import type { Streams } from './streams.ts';
 
 export interface ViewOptions {

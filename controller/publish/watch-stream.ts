@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Line, linePrefix } from './line.ts';
+import { type Line, linePrefix } from './bodies.ts';
 
 /** Milliseconds and bytes. */
 export interface StreamLimits {

@@ -33,9 +33,9 @@ import {
   controlPlaneServer,
   type ServerStats,
 } from '../publish/server.ts';
-import type { ServerEvent } from '../publish/server-event.ts';
 import type { ServerTls } from '../publish/server-limits.ts';
 import type { ControllerStates, LeaseService, ProbeService } from '../publish/services.ts';
+import type { ServerEvent } from '../publish/streams.ts';
 
 export interface AgentServiceOptions {
   readonly hub: Hub;

@@ -6,7 +6,7 @@ import { failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
-import type { ServerEvent } from '../publish/server-event.ts';
+import type { ServerEvent } from '../publish/streams.ts';
 import { AgentService } from './agent-service.ts';
 import type { ApiClients } from './api-clients.ts';
 import type { ClusterSettings } from './cluster-settings.ts';

@@ -21,8 +21,8 @@ import {
   type ControlPlaneServer,
   controlPlaneServer,
 } from '../../controller/publish/server.ts';
-import type { ServerEvent } from '../../controller/publish/server-event.ts';
 import { AGENTS } from '../../controller/publish/server-limits.ts';
+import type { ServerEvent } from '../../controller/publish/streams.ts';
 import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
 
 export const JSON_TYPE = { 'content-type': 'application/json' };

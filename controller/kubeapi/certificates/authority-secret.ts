@@ -1,8 +1,7 @@
 import type { KubeApi } from '../kube-api.ts';
 import { isKubeError, orNull } from '../kube-error.ts';
 import { type Authority, advanceAuthority } from './authority.ts';
-import { checkPair } from './check-pair.ts';
-import { makeAuthority } from './issue.ts';
+import { checkPair, makeAuthority } from './issue.ts';
 
 /** The fields of a Secret that are used here; values are base64. */
 interface Secret {

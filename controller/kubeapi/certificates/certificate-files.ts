@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { checkPair } from './check-pair.ts';
-import type { CertificateAndKey } from './issue.ts';
+import { type CertificateAndKey, checkPair } from './issue.ts';
 import type { CertificateEvents, CertificateSource } from './keeper.ts';
 
 export interface CertificateFilesOptions {

@@ -1,6 +1,6 @@
 // Required by dependencies of the X.509 library.
 import 'reflect-metadata';
-import { randomBytes, webcrypto } from 'node:crypto';
+import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import * as x509 from '@peculiar/x509';
 
@@ -89,4 +89,28 @@ function validity(now: Date, notAfter: Date): { serialNumber: string; notBefore:
   // At most 20 bytes and positive (RFC 5280, section 4.1.2.2).
   const serialNumber = `01${randomBytes(15).toString('hex')}`;
   return { serialNumber, notBefore: new Date(now.getTime() - BACKDATED), notAfter };
+}
+
+/**
+ * Parses the first certificate and checks that the key belongs to it. Throws an Error that explains
+ * what is wrong with which file; `where` names both.
+ */
+export function checkPair(
+  { certificate, key }: CertificateAndKey,
+  where: { readonly certificate: string; readonly key: string },
+): X509Certificate {
+  const parsed = parse(() => new X509Certificate(certificate), `${where.certificate}: no certificate in PEM`);
+  const privateKey = parse(() => createPrivateKey(key), `${where.key}: no private key in PEM`);
+  if (!parsed.checkPrivateKey(privateKey)) {
+    throw new Error(`${where.key}: not the key of the certificate in ${where.certificate}`);
+  }
+  return parsed;
+}
+
+function parse<T>(read: () => T, message: string): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw new Error(`${message}: ${(cause as Error).message}`, { cause });
+  }
 }
