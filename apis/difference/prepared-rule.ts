@@ -5,8 +5,7 @@ import { sparesLocalPods } from '../exemptions.ts';
 import { isSkippable } from '../failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { resolvedPeers } from '../resolved-peers.ts';
-import type { Entry } from './entry.ts';
-import { type Leaves, leafOf } from './leaves.ts';
+import { type Entry, type Leaves, leafOf } from './entry.ts';
 import { type Box, boxOf } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
 

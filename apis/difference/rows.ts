@@ -9,7 +9,7 @@ import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { LAST_LINK_GROUP } from '../rule-peer.ts';
 import { byPeer, byService, type UnitOfProfiles } from './by-service.ts';
 import { Combinations } from './combinations.ts';
-import type { Leaves } from './leaves.ts';
+import type { Leaves } from './entry.ts';
 import type { Part } from './partition.ts';
 import type { Row } from './row.ts';
 import { NUMBERED, OTHER } from './service-space.ts';

@@ -1,9 +1,8 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { DEFAULT_LEAF } from './entry.ts';
+import { DEFAULT_LEAF, type Leaf, Leaves } from './entry.ts';
 import type { Comparing } from './first-match.ts';
-import { type Leaf, Leaves } from './leaves.ts';
 import type { Part } from './partition.ts';
 import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { PreparedRule } from './prepared-rule.ts';

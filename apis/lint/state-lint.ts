@@ -1,7 +1,7 @@
 import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { Leaves } from '../difference/leaves.ts';
+import { Leaves } from '../difference/entry.ts';
 import type { Part } from '../difference/partition.ts';
 import type { PreparedRule } from '../difference/prepared-rule.ts';
 import { mayMatchFlowsOf } from '../difference/same-flows.ts';

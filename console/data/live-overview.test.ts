@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import type { OverviewLine } from '../../apis/console.ts';
+import { type OverviewChange, type OverviewLine, policyKey } from '../../apis/console.ts';
 import { sampleOverview, samplePolicy } from '../../test/console/sample-cluster.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { ApiError } from './api.ts';
-import { type Connection, LiveOverview } from './live-overview.ts';
+import { type Connection, LiveOverview, linesOf, withChange } from './live-overview.ts';
 
 const OVERVIEW = sampleOverview({ nodes: 4, policies: 3 });
 const WHOLE: OverviewLine = { type: 'overview', overview: OVERVIEW };
@@ -142,5 +142,69 @@ describe('the live overview', () => {
     clock.pass(1_000);
     assert.equal(streams.signals.length, 2);
     live.stop();
+  });
+});
+
+async function lines(chunks: readonly Uint8Array[], longest?: number): Promise<string[]> {
+  const stream = ReadableStream.from(chunks) as ReadableStream<Uint8Array>;
+  return await Array.fromAsync(linesOf(stream, longest));
+}
+
+describe('lines of a stream', () => {
+  it('are the same wherever it is cut, inside characters too', async () => {
+    const bytes = Buffer.from('{"a":"é"}\n\n{"b":"🧱"}\nrest');
+    for (let size = 1; size <= bytes.length; size++) {
+      const chunks: Uint8Array[] = [];
+      for (let i = 0; i < bytes.length; i += size) chunks.push(bytes.subarray(i, i + size));
+      assert.deepEqual(await lines(chunks), ['{"a":"é"}', '', '{"b":"🧱"}'], `chunks of ${size}`);
+    }
+  });
+
+  it('are bounded', async () => {
+    await assert.rejects(lines([Buffer.from('aaa'), Buffer.from('aaa')], 5), /longer than 5/);
+    assert.deepEqual(await lines([Buffer.from('aaa\naa'), Buffer.from('aa\n')], 5), ['aaa', 'aaaa']);
+  });
+
+  it('are UTF-8', async () => {
+    await assert.rejects(lines([Buffer.from([0xff, 10])]), TypeError);
+  });
+});
+
+const CHANGE: OverviewChange = { time: '2026-11-26T15:00:00Z', revision: '9000' };
+
+describe('a change of the overview', () => {
+  it('replaces what it has, and leaves the rest the same objects', () => {
+    const [first, second, third] = OVERVIEW.policies;
+    const policy = { ...samplePolicy(1, 4), generation: 7 };
+    const after = withChange(OVERVIEW, { ...CHANGE, policies: [policy], isEnabled: false });
+    assert.equal(after.time, CHANGE.time);
+    assert.equal(after.isEnabled, false);
+    assert.equal(after.nodes, OVERVIEW.nodes);
+    assert.equal(after.problems, OVERVIEW.problems);
+    assert.deepEqual(after.policies, [first, policy, third]);
+    assert.equal(after.policies[0], first);
+    assert.notEqual(second, policy);
+  });
+
+  it('replaces nodes by their index and name', () => {
+    const [node = assert.fail()] = OVERVIEW.nodes;
+    const off = { ...node, phase: 'Off' } as const;
+    const after = withChange(OVERVIEW, { ...CHANGE, nodes: [{ index: 0, node: off }] });
+    assert.deepEqual(after.nodes[0], off);
+    assert.equal(after.nodes[1], OVERVIEW.nodes[1]);
+    assert.throws(
+      () => withChange(OVERVIEW, { ...CHANGE, nodes: [{ index: 1, node: off }] }),
+      /node 1 is not cp-01/,
+    );
+  });
+
+  it('adds, removes and moves policies by their order', () => {
+    const added = samplePolicy(7, 4);
+    const [first, second] = OVERVIEW.policies.map(policyKey);
+    const order = [policyKey(added), second ?? '', first ?? ''];
+    const after = withChange(OVERVIEW, { ...CHANGE, policies: [added], order });
+    assert.deepEqual(after.policies.map(policyKey), order);
+    assert.throws(() => withChange(OVERVIEW, { ...CHANGE, policies: [added] }), /without a place/);
+    assert.throws(() => withChange(OVERVIEW, { ...CHANGE, order: ['nodewall.io/none'] }), /no policy/);
   });
 });

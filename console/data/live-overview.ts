@@ -1,9 +1,14 @@
-import type { Overview, OverviewLine } from '../../apis/console.ts';
+import {
+  type Overview,
+  type OverviewChange,
+  type OverviewLine,
+  type OverviewPolicy,
+  policyKey,
+} from '../../apis/console.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { ApiError } from './api.ts';
-import { linesOf } from './json-lines.ts';
-import { withChange } from './with-change.ts';
 
 /**
  * connecting: the first answer is on its way. live: changes are shown as they come. waiting: the
@@ -120,4 +125,71 @@ export class LiveOverview extends EventTarget {
     this.#connection = connection;
     this.dispatchEvent(new Event('change'));
   }
+}
+
+/** Characters of a line: an endless one would fill the memory. A whole Overview has about 2 MB. */
+const LONGEST = 64 << 20;
+
+/**
+ * The lines of a stream, without their line feeds. Ends with the stream; what follows the last line
+ * feed is dropped, as it was cut off. Throws where a line is longer than `longest` characters, or
+ * not UTF-8.
+ */
+export async function* linesOf(
+  stream: ReadableStream<Uint8Array>,
+  longest = LONGEST,
+): AsyncGenerator<string, void, undefined> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let parts: string[] = [];
+  let length = 0;
+  for await (const chunk of stream) {
+    const [first = '', ...lines] = decoder.decode(chunk, { stream: true }).split('\n');
+    parts.push(first);
+    length += first.length;
+    if (length > longest) throw new Error(`a line is longer than ${longest} characters`);
+    for (const line of lines) {
+      yield parts.join('');
+      parts = [line];
+      length = line.length;
+    }
+  }
+}
+
+/**
+ * The Overview after a change. What did not change is the same object as before, so that it need
+ * not be shown again. Throws where a change does not fit the Overview: then a whole one is needed.
+ */
+export function withChange(overview: Overview, change: OverviewChange): Overview {
+  const { time, revision, isEnabled, remark, rollouts, problems } = change;
+  return {
+    ...overview,
+    time,
+    revision,
+    ...present({ isEnabled, remark, rollouts, problems }),
+    nodes: withNodes(overview, change),
+    policies: withPolicies(overview, change),
+  };
+}
+
+function withNodes({ nodes }: Overview, change: OverviewChange): Overview['nodes'] {
+  if (change.nodes === undefined || change.nodes.length === 0) return nodes;
+  const changed = [...nodes];
+  for (const { index, node } of change.nodes) {
+    if (nodes[index]?.name !== node.name) throw new Error(`node ${index} is not ${node.name}`);
+    changed[index] = node;
+  }
+  return changed;
+}
+
+function withPolicies({ policies }: Overview, change: OverviewChange): Overview['policies'] {
+  if (change.policies === undefined && change.order === undefined) return policies;
+  const byKey = new Map<string, OverviewPolicy>();
+  for (const policy of [...policies, ...(change.policies ?? [])]) byKey.set(policyKey(policy), policy);
+  const order = change.order ?? policies.map(policyKey);
+  if (change.order === undefined && byKey.size > order.length) throw new Error('a policy without a place');
+  return order.map((key) => {
+    const policy = byKey.get(key);
+    if (policy === undefined) throw new Error(`no policy ${key}`);
+    return policy;
+  });
 }

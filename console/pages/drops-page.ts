@@ -1,9 +1,9 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { DeniedPeers, DropCount, DropRule, Drops } from '../../apis/console-documents.ts';
 import { getDocument } from '../data/api.ts';
-import { askedText } from '../view/asked-text.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
 import { explainLink } from '../view/explain-link.ts';
+import { askedText } from '../view/failure.ts';
 import { Loaded } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
 import { sparkline, stepChart } from '../view/step-chart.ts';

@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from 'lit';
 import type { PreviewImpact } from '../../apis/console-documents.ts';
-import { askedText } from '../view/asked-text.ts';
 import { dataTable } from '../view/data-table.ts';
+import { askedText } from '../view/failure.ts';
 import { countText, namesText, numberText, serviceText, timeText } from '../view/texts.ts';
 
 /** Flows of the last days that a change would deny. */

@@ -5,7 +5,7 @@ import {
   type Preview,
   type PreviewImpact,
 } from '../../apis/console-documents.ts';
-import { mayBeInRow } from '../../apis/difference/row-flow.ts';
+import { mayBeInRow } from '../../apis/difference/row.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { type AskNode, askNodes } from './ask-nodes.ts';

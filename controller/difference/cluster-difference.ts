@@ -1,6 +1,6 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Leaf } from '../../apis/difference/leaves.ts';
+import type { Leaf } from '../../apis/difference/entry.ts';
 import type { Row } from '../../apis/difference/row.ts';
 import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
 import { commonFamilies, StateDifference, type StatePair } from '../../apis/difference/state-difference.ts';

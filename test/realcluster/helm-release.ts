@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { NAMESPACE } from '../../build/cluster/install.ts';
-import { packageChart } from '../../build/manifests/chart/package-chart.ts';
+import { packageChart } from '../../build/manifests/chart/chart-files.ts';
 import { type Finished, run } from '../../build/programs/command.ts';
 
 const RELEASE = 'nodewall';

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { cp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type Document, parseDocument, stringify } from 'yaml';
 import { customResourceDefinitions } from '../../../apis/schema/crd.ts';
 import { dashboardManifests } from '../monitoring/rules.ts';
@@ -205,4 +207,10 @@ function chartText(version: string): string {
     keywords: ['firewall', 'network-policy', 'nftables', 'security'],
     annotations: { 'artifacthub.io/crds': 'see templates/crds.yaml', 'artifacthub.io/license': 'Apache-2.0' },
   });
+}
+
+/** Writes the chart as Helm installs it: what is kept of it, and what is made. */
+export async function packageChart(folder: string): Promise<void> {
+  await cp(CHART, folder, { recursive: true });
+  for (const [path, text] of chartFiles().packaged) await writeFile(join(folder, path), text);
 }

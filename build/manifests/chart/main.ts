@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { ROOT } from '../../checkout.ts';
-import { packageChart } from './package-chart.ts';
+import { packageChart } from './chart-files.ts';
 
 /** `npm run chart [-- FOLDER]`: the chart as Helm installs it; default: dist/chart. */
 const [folder = join(ROOT, 'dist/chart')] = process.argv.slice(2);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Flow } from '../flow.ts';
-import type { Row } from './row.ts';
-import { mayBeInRow } from './row-flow.ts';
+import { mayBeInRow, type Row } from './row.ts';
 
 const ROW: Row = {
   direction: 'ingress',
