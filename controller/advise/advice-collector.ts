@@ -77,11 +77,11 @@ export class AdviceCollector {
   scanners(): Set<string> {
     const all = new NodeClass();
     for (const one of this.#classes.values()) all.merge(one);
-    return scanners(all.uses.values());
+    return scanners(all);
   }
 
   #join(local: NodeClass): void {
-    const suspicions = { scanners: scanners(local.uses.values()), deniedAt: () => null };
+    const suspicions = { scanners: scanners(local), deniedAt: () => null };
     const isSolid = (use: SeenUse): boolean =>
       sortOwners(use, suspicions).some(({ reason }) => reason === null);
     for (const use of local.uses.values()) {

@@ -358,4 +358,26 @@ describe('advice', () => {
       text(advised(seen, { objects: [...NODES, ...more] })),
     );
   });
+
+  it('knows a scanner that agents folded, however many denied peers a node has', () => {
+    const denied = Array.from({ length: 5_000 }, (_, i) => ({
+      ...seenKind(`203.0.${i >> 8}.${i & 255}`, 22),
+      verdict: 'Drop' as const,
+    }));
+    const { port: _, ...folded } = { ...seenKind('198.51.100.66', 1), allPorts: true as const };
+    const seen = [...denied, folded, seenKind('198.51.100.66', 22), seenKind('198.51.100.1', 22)];
+    const [rule] = rulesOf(advised([seenOn('cp', ...seen)]));
+    assert.deepEqual(rule?.from, [{ ipBlock: { cidr: '198.51.100.1/32' } }]);
+  });
+
+  it('makes no rule for everybody of a peer that nothing names', () => {
+    const nameless = {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'b' },
+      spec: { podCIDRs: ['10.244.7.0/24'] },
+    };
+    const objects = [node('a', '192.0.2.2'), nameless];
+    assert.deepEqual(rulesOf(advised([seenOn('a', seenKind('10.244.7.1', 8472))], { objects })), []);
+  });
 });

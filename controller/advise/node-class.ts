@@ -1,4 +1,4 @@
-import { type Owner, widened } from './peer-owner.ts';
+import { isSingle, type Owner, widened } from './peer-owner.ts';
 import { addEvidence, type Evidence, type SeenService, serviceKey, sumOf } from './seen-service.ts';
 
 export interface OwnerEvidence {
@@ -92,6 +92,8 @@ export class NodeClass {
   readonly uses = new Map<string, SeenUse>();
   /** By the exemption, or `failsafe`. */
   readonly guaranteed = new Map<string, Tally>();
+  /** Outside owners that came on so many ports that the agent folded them. */
+  readonly folded = new Set<string>();
   leftOut = 0;
   #asides = 0;
 
@@ -103,6 +105,8 @@ export class NodeClass {
   /** Keeps no reference to the evidence. Returns the use that has it now. */
   add(seen: Seen, one: OwnerEvidence): SeenUse {
     const key = seenKey(seen);
+    const isOfMany = seen.reason === 'many-ports' && seen.service.direction === 'ingress';
+    if (isOfMany && 'cidr' in one.owner && isSingle(one.owner)) this.folded.add(one.owner.key);
     const use = this.uses.get(key) ?? new SeenUse(seen);
     const isNewAside = seen.reason !== null && !use.owners.has(one.owner.key);
     if (isNewAside && ++this.#asides > MOST_ASIDES) this.leftOut++;
@@ -122,6 +126,7 @@ export class NodeClass {
   merge(other: NodeClass): void {
     this.nodes.push(...other.nodes);
     for (const service of other.served) this.served.add(service);
+    for (const key of other.folded) this.folded.add(key);
     for (const { seen, owners, nodeCount } of other.uses.values()) {
       let use: SeenUse | undefined;
       for (const one of owners.values()) use = this.add(seen, one);

@@ -12,7 +12,7 @@ const ADMIN = '198.51.100.1';
 const SCANNER = '203.0.113.66';
 const once = { connections: 1 };
 
-function services(kinds: readonly NodeFlow[], objects: readonly object[] = []): SeenUse[] {
+function classOf(kinds: readonly NodeFlow[], objects: readonly object[] = []): NodeClass {
   const owners = new PeerOwners(objects.length === 0 ? NO_OBJECTS : toClusterObjects(objects), 8);
   const found = new NodeClass();
   for (const kind of kinds) {
@@ -20,19 +20,19 @@ function services(kinds: readonly NodeFlow[], objects: readonly object[] = []): 
     const seen = { service, reason: kind.allPorts === true ? ('many-ports' as const) : null };
     found.add(seen, { owner: owners.ownerOf(kind, service), evidence: evidenceOf(kind, 'n') });
   }
-  return [...found.uses.values()];
+  return found;
 }
 
 const ports = (count: number, more: Partial<NodeFlow> = {}, peer = SCANNER): NodeFlow[] =>
   Array.from({ length: count }, (_, i) => seenKind(peer, 100 + i, { ...once, ...more }));
-const scan = (...kinds: readonly NodeFlow[]) => [...scanners(services(kinds))];
+const scan = (...kinds: readonly NodeFlow[]) => [...scanners(classOf(kinds))];
 
 /** Reason by peer, for the only service of these kinds. */
 function reasons(
   kinds: readonly NodeFlow[],
   { scanning = new Set<string>(), deniedAt = () => null as number | null } = {},
 ) {
-  const [of, ...more] = services(kinds);
+  const [of, ...more]: SeenUse[] = [...classOf(kinds).uses.values()];
   assert.ok(of !== undefined && more.length === 0);
   const sorted = sortOwners(of, { scanners: scanning, deniedAt });
   return sorted.map(({ owner, reason }) => `${owner.key} ${reason ?? 'good'}`);
@@ -69,8 +69,8 @@ describe('a scanner', () => {
       status: { addresses: [{ type: 'InternalIP', address: address(i) }] },
     }));
     const both = [1, 2].flatMap((i) => ports(20, { connections: 30 }, address(i)));
-    assert.deepEqual([...scanners(services(both, nodes))], []);
-    assert.deepEqual([...scanners(services(ports(20, {}, address(1)), nodes))], ['Node n1']);
+    assert.deepEqual([...scanners(classOf(both, nodes))], []);
+    assert.deepEqual([...scanners(classOf(ports(20, {}, address(1)), nodes))], ['Node n1']);
   });
 
   it('is whoever has more ports than the agent tells apart', () => {

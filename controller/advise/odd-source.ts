@@ -1,4 +1,4 @@
-import type { OwnerEvidence, Reason, SeenOwner, SeenUse } from './node-class.ts';
+import type { NodeClass, OwnerEvidence, Reason, SeenOwner, SeenUse } from './node-class.ts';
 import { isSingle } from './peer-owner.ts';
 import type { SeenService } from './seen-service.ts';
 
@@ -17,11 +17,10 @@ const MANY_PEERS = 8;
  * more than a few times; or on so many that the agent folded them. Connections that are open speak
  * against it. Costs a pass over the evidence.
  */
-export function scanners(uses: Iterable<SeenUse>): Set<string> {
-  const inward = [...uses].filter(({ seen }) => seen.service.direction === 'ingress');
+export function scanners({ uses, folded }: Pick<NodeClass, 'uses' | 'folded'>): Set<string> {
+  const inward = [...uses.values()].filter(({ seen }) => seen.service.direction === 'ingress');
   const ownersOf = (some: (use: SeenUse) => boolean) =>
     inward.filter(some).map(({ owners }) => [...owners.values()].filter(({ owner }) => isSingle(owner)));
-  const folded = ownersOf(({ seen }) => seen.reason === 'many-ports').flat();
   const isServed = ({ seen: { service, reason } }: SeenUse): boolean =>
     reason === null && service.port !== null && service.port < CLIENT_PORTS;
   const ports = tally(ownersOf(isServed).flat());
@@ -34,10 +33,7 @@ export function scanners(uses: Iterable<SeenUse>): Set<string> {
     return all.filter((one) => isCandidate(one) && one.evidence.live === 0);
   });
   const found = [...tally(odd)].filter(([key, count]) => count * 2 >= (ports.get(key) ?? 0));
-  return new Set([
-    ...found.map(([key]) => key),
-    ...folded.flatMap(({ owner }) => ('cidr' in owner ? owner.key : [])),
-  ]);
+  return new Set([...found.map(([key]) => key), ...folded]);
 }
 
 function tally(all: readonly OwnerEvidence[]): Map<string, number> {

@@ -106,11 +106,12 @@ function useDrafts(
   const good = owners.filter(({ reason }) => reason === null);
   const form = service.port === null && service.type === null ? 'everything' : 'ports';
   const groups = Map.groupBy(good, ({ owner }) => (owner.kind === 'service' ? 'services' : form));
-  return [...groups].map(([own, some]) => {
+  return [...groups].flatMap(([own, some]) => {
     const peers = draftPeers(
       some.map(({ owner }) => owner),
       surroundings,
     );
+    if (peers.size === 0) return [];
     const services = [{ service, evidence: some.map(({ evidence }) => evidence), nodeCount }];
     const { direction, traffic } = service;
     const avoid = [...surroundings.scanning, ...odd];

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { joinDrafts, type RuleDraft } from './rule-draft.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { seenKind } from '../../test/fake/seen-kind.ts';
+import { joinDrafts, type RuleDraft, toRule } from './rule-draft.ts';
+import { evidenceOf } from './seen-service.ts';
 
 function draft(peers: readonly string[], ports: readonly number[]): RuleDraft {
   return {
@@ -76,5 +79,23 @@ describe('joined drafts', () => {
     const many = Array.from({ length: 40 }, (_, i) => draft([`p${i % 7}`], [i]));
     const [one, ...more] = joinDrafts(many, 1);
     assert.deepEqual([one?.peers.size, one?.services.length, more], [7, 40, []]);
+  });
+});
+
+describe('the rule of a draft', () => {
+  it('excepts what is odd, but not what is good for a service of the rule', () => {
+    const addresses = [40, 41, 42, 43, 44, 45].map((i) => `10.9.8.${i}`);
+    const peers = new Map(addresses.map((one) => [one, { ipBlock: { cidr: `${one}/32` } }]));
+    const avoid = ['10.9.8.41', '10.9.8.46'].map((one) => parseAddress(one) ?? assert.fail());
+    const one = draft([], [2049]);
+    const evidence = [evidenceOf(seenKind('10.9.8.41', 2049), 'n')];
+    const services = one.services.map((service) => ({ ...service, evidence }));
+    const { rule } = toRule({ ...one, services, peers, avoid }, 1, 1);
+    const excepted =
+      JSON.stringify(rule.from)
+        .match(/"except":\[.*?\]/g)
+        ?.join() ?? '';
+    assert.match(excepted, /10\.9\.8\.46/);
+    assert.doesNotMatch(excepted, /10\.9\.8\.4[0-5]/);
   });
 });

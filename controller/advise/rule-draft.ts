@@ -6,7 +6,7 @@ import type {
   PolicyTraffic,
   Rule,
 } from '../../apis/objects.ts';
-import { type Address, FAMILIES, parseCidr } from '../../lib/net/address.ts';
+import { type Address, BITS, FAMILIES, parseCidr } from '../../lib/net/address.ts';
 import { unionRanges } from '../../lib/net/ranges.ts';
 import { utcText } from '../../lib/process/clock.ts';
 import { compareText } from '../../lib/sharing/order.ts';
@@ -181,7 +181,10 @@ function peersOf({ peers, avoid }: RuleDraft, most: number) {
   const selectors = all.filter(
     (peer): peer is NetworkPolicyPeer => !('toService' in peer || 'ipBlock' in peer),
   );
-  const { blocks, isWider, everything } = foldCidrs(given, most, avoid);
+  // Odd for one service of the rule, good for another: it is in the rule.
+  const singles = new Set(given.flatMap((cidr) => (cidr.length === BITS[cidr.family] ? [keyOf(cidr)] : [])));
+  const others = avoid.filter((one) => !singles.has(keyOf(one)));
+  const { blocks, isWider, everything } = foldCidrs(given, most, others);
   const remarks: string[] = [];
   if (everything.length > 0)
     remarks.push(
@@ -213,3 +216,5 @@ function portsOf(services: readonly SeenService[]): Pick<Rule, 'ports' | 'protoc
   });
   return present({ ports: someOf(ports), protocols: someOf(protocols) });
 }
+
+const keyOf = ({ family, value }: Address): string => `${family} ${value}`;

@@ -75,4 +75,47 @@ describe('ReportRelay', () => {
     assert.deepEqual(await after(500), ['x: a@850 b@750']);
     assert.deepEqual(failing, ['x: no route', 'x: again']);
   });
+
+  it('waits before it tries again, also where more came while the first try hung', async () => {
+    const clock = fakeClock();
+    const reports = new NodeReports(clock.now);
+    const tries: number[] = [];
+    let fail = (_: Error): void => {};
+    const one = new ReportRelay({
+      send() {
+        tries.push(clock.now());
+        return new Promise((_, reject) => {
+          fail = reject;
+        });
+      },
+      reports,
+      clock,
+      random: () => 1,
+      failing() {},
+    });
+    const receive = (node: string): NodeReport => {
+      const report = { node } as NodeReport;
+      reports.receive({ report, age: 0 });
+      return report;
+    };
+    receive('a');
+    one.setPeers(['x']);
+    clock.pass(0);
+    await settled();
+    one.pass(receive('b'));
+    clock.pass(1_000);
+    fail(new Error('no answer in time'));
+    await settled();
+    clock.pass(200);
+    await settled();
+    assert.deepEqual(tries, [0]);
+    clock.pass(100);
+    await settled();
+    assert.equal(tries.length, 2);
+    fail(new Error('no answer in time'));
+    await settled();
+    assert.notDeepEqual(clock.waiting(), []);
+    one.close();
+    assert.deepEqual(clock.waiting(), [], 'keeps the process alive');
+  });
 });

@@ -79,6 +79,7 @@ export class ReportRelay {
 
   close(): void {
     this.setPeers([]);
+    void this.#queue.close();
   }
 
   async #send(name: string): Promise<void> {
@@ -99,6 +100,8 @@ export class ReportRelay {
       if (due.size > 0) this.#queue.addAfter(name, GATHER);
     } else {
       for (const { report } of reports) due.add(report.node);
+      // Of several times the earliest counts.
+      this.#queue.remove(name);
       this.#queue.addRateLimited(name);
     }
     if ((failure !== null) === peer.isFailing) return;

@@ -14,7 +14,7 @@ import { Compiling } from './compiling.ts';
 const SNAPSHOT: Snapshot = { objects: NO_OBJECTS, problems: [], files: 0, complete: true };
 
 describe('compiling', () => {
-  function compiling(failures: number) {
+  function compiling(failures: number, delivered = (): void => {}) {
     const said: string[] = [];
     let made = 0;
     const one = new Compiling({
@@ -43,6 +43,7 @@ describe('compiling', () => {
       },
       sayProblems: () => void said.push('problems'),
       published: ({ revision }) => void said.push(`published ${revision}`),
+      delivered,
     });
     return { one, said };
   }
@@ -54,6 +55,14 @@ describe('compiling', () => {
     await one.deliver(SNAPSHOT);
     assert.deepEqual(said, ['problems', ...GOOD]);
     assert.equal(one.snapshot, SNAPSHOT);
+  });
+
+  it('does not compile again for what fails when all is published', async () => {
+    const { one, said } = compiling(0, () => {
+      throw new Error('a reader fails');
+    });
+    await assert.rejects(one.deliver(SNAPSHOT), /a reader fails/);
+    assert.deepEqual(said, ['problems', ...GOOD]);
   });
 
   it('retries once from scratch after an internal error', async () => {

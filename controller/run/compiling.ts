@@ -49,6 +49,8 @@ export interface CompilingOptions {
   readonly sayProblems: (snapshot: Snapshot) => void;
   /** Called with each state that is published, when others can read it here. */
   readonly published: (state: Published) => void;
+  /** Called after that; what it throws is no error of compiling. */
+  readonly delivered?: () => void;
 }
 
 /**
@@ -150,7 +152,8 @@ export class Compiling {
         const started = clock.now();
         const prepared = await inSlices(this.#prepare(next), clock);
         publishes();
-        return this.#publish(next, prepared, started);
+        this.#publish(next, prepared, started);
+        break;
       } catch (error) {
         metrics.failed();
         // The compiler's state may be inconsistent now: starts from scratch, once.
@@ -165,6 +168,7 @@ export class Compiling {
         if (isRetry) return;
       }
     }
+    this.#options.delivered?.();
   }
 
   /** Changes nothing that others read. */

@@ -91,6 +91,9 @@ export class ControllerLead {
   #listen(): void {
     const { statuses } = this;
     this.#bus.on('published', (state) => this.#published(state));
+    this.#bus.on('life', ({ type }) => {
+      if (type === 'published') this.guardrails.evaluate();
+    });
     this.#bus.on('egressPublished', (state) => statuses.publishEgress(state));
     this.#bus.on('reported', (report, before) => this.#reported(report, before));
     this.#bus.on('nodeEvent', (node, event) => statuses.nodeEvents.happened(node, event));
@@ -106,7 +109,6 @@ export class ControllerLead {
     statuses.publish(snapshot, compiled, revision);
     statuses.rollouts.publish(snapshot.objects, compiled.policies);
     this.heartbeats.setNodes(this.#view.hub.nodes());
-    this.guardrails.evaluate();
   }
 
   #reported(report: NodeReport, before: NodeReport | null): void {

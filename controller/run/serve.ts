@@ -114,7 +114,9 @@ export class ControllerServe {
 
   #listen(): void {
     const { bus, view, lead } = this.#options;
-    bus.on('published', () => this.console.changed());
+    bus.on('life', ({ type }) => {
+      if (type === 'published') this.console.changed();
+    });
     bus.on('gate', () => this.console.changed());
     bus.on('policyVersion', (before, now) => this.console.version(before, now));
     bus.on('reported', (report, before) => {

@@ -141,10 +141,8 @@ export class ControllerView {
       podCIDRs: egress.podCIDRs,
       nodeEvent: (node, event) => void this.#bus.emit('nodeEvent', node, event),
       sayProblems: this.#says.problems,
-      published: (state) => {
-        this.#bus.emit('published', state);
-        this.#bus.life({ type: 'published' });
-      },
+      published: (state) => void this.#bus.emit('published', state),
+      delivered: () => this.#bus.life({ type: 'published' }),
     });
   }
 }

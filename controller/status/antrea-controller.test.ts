@@ -143,4 +143,12 @@ describe('AntreaController', () => {
     api.before = () => {};
     assert.equal(await next(), true);
   });
+
+  it('leaves no timer when it leads no more', async () => {
+    controller.lead(true);
+    await settled();
+    assert.notDeepEqual(clock.waiting(), []);
+    controller.lead(false);
+    assert.deepEqual(clock.waiting(), []);
+  });
 });

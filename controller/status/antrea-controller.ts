@@ -42,6 +42,8 @@ export class AntreaController {
   #isAbsent = false;
   /** The end of the present leadership; null: this process does not lead. */
   #led: AbortController | null = null;
+  /** Cancels the next look. */
+  #cancel = (): void => {};
   #failure: string | null = null;
   /** The heartbeats of the last look; null: there was none in this leadership. */
   #beats: string | null = null;
@@ -55,6 +57,7 @@ export class AntreaController {
   lead(leads: boolean): void {
     if (leads === (this.#led !== null)) return;
     this.#led?.abort();
+    this.#cancel();
     this.#led = null;
     this.#set(false);
     this.#beats = null;
@@ -67,9 +70,7 @@ export class AntreaController {
     const isAbsent = this.#options.isNeeded() && (await this.#findAbsent());
     if (ended.aborted) return;
     this.#set(isAbsent);
-    this.#options.clock.after(LOOK, () => {
-      if (!ended.aborted) void this.#poll(ended);
-    });
+    this.#cancel = this.#options.clock.after(LOOK, () => void this.#poll(ended));
   }
 
   #set(isAbsent: boolean): void {

@@ -102,6 +102,7 @@ export class WorkQueue<Key extends string = string> {
   remove(key: Key): void {
     this.#delayed.delete(key);
     this.#due.delete(key);
+    if (this.#delayed.size === 0 && this.#due.size === 0) this.#disarm();
   }
 
   /** Drops all keys that wait. Resolves after the work in progress, which may add some again. */
