@@ -1,9 +1,11 @@
+import type { Config } from '../../apis/config.ts';
 import type { Lint } from '../../apis/console-documents.ts';
 import { MOST_FINDINGS, MOST_NAMED } from '../../apis/console-documents.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import { compiler } from '../compile/compile.ts';
 import { ChangeOverrunError, ImpactJudge } from '../impact/impact.ts';
-import { type Mirrored, serveMirrored } from '../impact/serve-mirrored.ts';
+import { serveObjects } from '../impact/object-mirror.ts';
 import { clusterLint, type NodeFinding } from '../lint/cluster-lint.ts';
 import { findingText } from '../lint/finding-text.ts';
 import { type PreviewResult, previewOf } from './preview.ts';
@@ -12,6 +14,9 @@ import { type PreviewResult, previewOf } from './preview.ts';
 export type SurveyQuestion =
   | { readonly ask: 'lint'; readonly time: number }
   | { readonly ask: 'preview'; readonly yaml: string; readonly time: number };
+
+/** With the configuration, which stays the same. */
+export type ChildQuestion = SurveyQuestion & { readonly config: Config };
 
 export type LintResult = Pick<Lint, 'findings' | 'leftOut'>;
 
@@ -23,11 +28,8 @@ export type SurveyAnswer =
 /** Compilers that threw may be inconsistent: the next question has others. */
 function surveying() {
   let tools: { readonly compile: ReturnType<typeof compiler>; readonly judge: ImpactJudge } | null = null;
-  return (
-    question: SurveyQuestion,
-    { config, objects }: Mirrored,
-    send: (answer: SurveyAnswer) => void,
-  ): void => {
+  return (question: ChildQuestion, objects: ClusterObjects, send: (answer: SurveyAnswer) => void): void => {
+    const { config } = question;
     const current = tools ?? { compile: compiler(), judge: new ImpactJudge(config) };
     tools = null;
     const end = performance.now() + question.time;
@@ -67,4 +69,4 @@ export function toLint(found: readonly NodeFinding[]): LintResult {
   return { findings, leftOut: found.length - findings.length };
 }
 
-serveMirrored(surveying());
+serveObjects(surveying());

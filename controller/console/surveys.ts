@@ -4,10 +4,11 @@ import type { ClusterObjects } from '../../apis/objects.ts';
 import { siblingModule } from '../../lib/process/child-module.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
-import { MirroredProcess } from '../impact/mirrored-process.ts';
+import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
+import { mirroredObjects } from '../impact/object-mirror.ts';
 import type { AskNode } from './ask-nodes.ts';
 import { previewImpact } from './preview-impact.ts';
-import type { SurveyAnswer, SurveyQuestion } from './survey-child.ts';
+import type { ChildQuestion, SurveyAnswer, SurveyQuestion } from './survey-child.ts';
 
 /** There is no document now; the message says why, and what to do. */
 export class NoDocumentError extends Error {
@@ -58,7 +59,7 @@ const PREVIEW_LATE = 'the preview takes too long here; nodewall diff --against-c
 export class Surveys {
   readonly #options: SurveysOptions;
   readonly #limits: SurveyLimits;
-  readonly #process: MirroredProcess<SurveyQuestion, SurveyAnswer>;
+  readonly #process: MirroredProcess<ClusterObjects, ChildQuestion, SurveyAnswer>;
   readonly #turns = new CostQueue(1);
   /** By user. */
   readonly #asked = new Map<string, number>();
@@ -68,11 +69,11 @@ export class Surveys {
   #isClosed = false;
 
   constructor(options: SurveysOptions) {
-    const { config, objects, limits = SURVEY_LIMITS } = options;
+    const { limits = SURVEY_LIMITS } = options;
     this.#options = options;
     this.#limits = limits;
     const file = siblingModule(import.meta, 'survey-child');
-    this.#process = new MirroredProcess({ file, config, objects, heap: limits.heap, isLast: () => true });
+    this.#process = mirroredObjects({ file, heap: limits.heap });
   }
 
   /** Throws NoDocumentError if it takes too long, or the objects are not known yet. */
@@ -134,13 +135,15 @@ export class Surveys {
   }
 
   /** An answer that says that it is late, where the process had to be ended. */
-  async #ask(question: SurveyQuestion): Promise<SurveyAnswer> {
-    const { objects, clock } = this.#options;
-    if (objects() === null)
+  async #ask(asked: SurveyQuestion): Promise<SurveyAnswer> {
+    const { config, objects, clock } = this.#options;
+    const state = objects();
+    if (state === null)
       throw new NoDocumentError('this controller has not published any state yet; retry later');
     this.#cancel?.();
     const { grace, rest } = this.#limits;
-    const [answer] = await this.#process.ask(question, question.time + grace);
+    const question = { ...asked, config };
+    const [answer] = await this.#process.ask({ state, question, time: asked.time + grace });
     if (!this.#isClosed) this.#cancel = clock.after(rest, () => this.#process.end());
     if (answer === undefined) return { error: 'the process was ended', isLate: true };
     if ('error' in answer && !answer.isLate) throw new Error(answer.error);

@@ -1,12 +1,17 @@
+import type { Config } from '../../apis/config.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import type { ObjectChange } from './changed-objects.ts';
 import { ChangeOverrunError, ImpactJudge, type Judgement, type Violations } from './impact.ts';
-import { type Mirrored, serveMirrored } from './serve-mirrored.ts';
+import { serveObjects } from './object-mirror.ts';
 
 /** The questions of impact-process.ts to the process of this file. */
-export type ChildQuestion =
+export type ImpactQuestion =
   | { readonly ask: 'violations' }
   | { readonly ask: 'change'; readonly change: ObjectChange; readonly times: ChangeTimes };
+
+/** With the configuration, which stays the same. */
+export type ChildQuestion = ImpactQuestion & { readonly config: Config };
 
 /** Milliseconds from now on. */
 export interface ChangeTimes {
@@ -25,12 +30,8 @@ export type ChildAnswer =
 /** The judge of this process. One that threw may be inconsistent: the next question has another. */
 function judging() {
   let judge: ImpactJudge | null = null;
-  return (
-    question: ChildQuestion,
-    { config, objects }: Mirrored,
-    send: (answer: ChildAnswer) => void,
-  ): void => {
-    const current = judge ?? new ImpactJudge(config);
+  return (question: ChildQuestion, objects: ClusterObjects, send: (answer: ChildAnswer) => void): void => {
+    const current = judge ?? new ImpactJudge(question.config);
     judge = null;
     try {
       if (question.ask === 'violations') send({ violations: current.violations(objects) });
@@ -56,4 +57,4 @@ function until(end: number): () => void {
   };
 }
 
-serveMirrored(judging());
+serveObjects(judging());

@@ -2,10 +2,11 @@ import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { siblingModule } from '../../lib/process/child-module.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
+import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import type { ObjectChange } from './changed-objects.ts';
 import { type Impact, type Judgement, LARGE, type Violations } from './impact.ts';
-import type { ChildAnswer, ChildQuestion } from './impact-child.ts';
-import { MirroredProcess } from './mirrored-process.ts';
+import type { ChildAnswer, ChildQuestion, ImpactQuestion } from './impact-child.ts';
+import { mirroredObjects } from './object-mirror.ts';
 
 export interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */
@@ -77,7 +78,9 @@ const OVER = 'the time is over, or the memory is full';
  */
 export class ImpactProcess {
   readonly #limits: ImpactLimits;
-  readonly #process: MirroredProcess<ChildQuestion, ChildAnswer>;
+  readonly #config: Config;
+  readonly #objects: () => ClusterObjects | null;
+  readonly #process: MirroredProcess<ClusterObjects, ChildQuestion, ChildAnswer>;
   readonly #turns = new CostQueue(1);
   /** Changes that wait or are evaluated, by source. */
   readonly #sources = new Map<string, SourceChanges>();
@@ -90,10 +93,10 @@ export class ImpactProcess {
   /** @param objects the objects of the cluster as they are compiled now; null: not known yet */
   constructor(config: Config, objects: () => ClusterObjects | null, limits = IMPACT_LIMITS) {
     this.#limits = limits;
-    this.#process = new MirroredProcess({
+    this.#config = config;
+    this.#objects = objects;
+    this.#process = mirroredObjects({
       file: siblingModule(import.meta, 'impact-child'),
-      config,
-      objects,
       heap: limits.heap,
       isLast: (answer) => !('judgement' in answer),
     });
@@ -183,8 +186,14 @@ export class ImpactProcess {
   }
 
   /** The answers so far if the process ends, or has no time left. */
-  async #ask(question: ChildQuestion, milliseconds: number): Promise<readonly ChildAnswer[]> {
-    const answers = await this.#process.ask(question, milliseconds);
+  async #ask(asked: ImpactQuestion, time: number): Promise<readonly ChildAnswer[]> {
+    const state = this.#objects();
+    if (state === null) throw new Error('the objects of the cluster are not known');
+    const answers = await this.#process.ask({
+      state,
+      question: { ...asked, config: this.#config },
+      time,
+    });
     for (const answer of answers) if ('error' in answer && !answer.isLate) throw new Error(answer.error);
     return answers;
   }

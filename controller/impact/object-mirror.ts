@@ -1,4 +1,10 @@
 import { type ClusterObject, type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
+import {
+  MirroredProcess,
+  type MirroredProcessOptions,
+  serveMirrored,
+} from '../../lib/process/mirrored-process.ts';
+import type { NamedChange } from '../../lib/process/object-mirror.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { type Interned, internObject } from '../watch/content.ts';
 
@@ -7,64 +13,34 @@ const LISTS = [
   ...(['nodes', 'namespaces', 'pods', 'services', 'endpointSlices'] as const),
   ...(['groups', 'tiers', 'policies', 'guardrails'] as const),
 ] as const satisfies readonly (keyof ClusterObjects)[];
-type ListName = (typeof LISTS)[number];
 
-/** Objects of one list that are gone, and new ones, by number. */
-export interface MirrorUpdate {
-  readonly list: ListName;
-  readonly removed: readonly number[];
-  readonly added: readonly (readonly [number, ClusterObject])[];
+/** A process that has the objects that are compiled; its module calls `serveObjects`. */
+export function mirroredObjects<Question extends object, Answer extends object>(
+  options: Pick<MirroredProcessOptions<ClusterObjects, Answer>, 'file' | 'heap' | 'isLast'>,
+): MirroredProcess<ClusterObjects, Question, Answer> {
+  return new MirroredProcess({ ...options, changes: objectChanges, costOf: rulesOf });
 }
 
-/** Objects in one update, which is then written in a few milliseconds. */
-const MOST_AT_ONCE = 500;
-
-/** Sends each state of the objects as its difference to the one before. */
-export class MirrorSender {
-  readonly #numbers = new Map<ClusterObject, number>();
-  #last = 0;
-  #sent: ClusterObjects = NO_OBJECTS;
-
-  /** Updates to be sent one after the other; afterwards the other end has this state. */
-  *updates(objects: ClusterObjects): Generator<MirrorUpdate> {
-    for (const list of LISTS) {
-      const { removed, added } = listChange<ClusterObject>(this.#sent[list], objects[list]);
-      const numbers = removed.map((object) => this.#numbers.get(object) ?? 0);
-      for (const object of removed) this.#numbers.delete(object);
-      if (numbers.length > 0) yield { list, removed: numbers, added: [] };
-      for (let i = 0; i < added.length; i += MOST_AT_ONCE) {
-        const some = added.slice(i, i + MOST_AT_ONCE).map((object) => {
-          this.#numbers.set(object, ++this.#last);
-          return [this.#last, object] as const;
-        });
-        yield { list, removed: [], added: some };
-      }
-    }
-    this.#sent = objects;
-  }
+function objectChanges(): (objects: ClusterObjects) => Iterable<NamedChange> {
+  let sent = NO_OBJECTS;
+  return (objects) => {
+    const before = sent;
+    sent = objects;
+    return LISTS.map((list) => ({ list, ...listChange<ClusterObject>(before[list], objects[list]) }));
+  };
 }
 
-/** Keeps the objects as the updates say. */
-export class MirrorReceiver {
-  readonly #byList = new Map<ListName, Map<number, ClusterObject>>();
-  readonly #interned: Interned = new Map();
-  readonly #changed = new Set<ListName>();
-  #objects = NO_OBJECTS;
+/** Another object counts as one rule. */
+export function rulesOf(object: object): number {
+  const { kind, spec } = object as Extract<ClusterObject, { kind: 'ClusterNetworkPolicy' }>;
+  return kind === 'ClusterNetworkPolicy' ? 1 + (spec.ingress?.length ?? 0) + (spec.egress?.length ?? 0) : 1;
+}
 
-  receive({ list, removed, added }: MirrorUpdate): void {
-    const objects = this.#byList.get(list) ?? new Map<number, ClusterObject>();
-    this.#byList.set(list, objects);
-    for (const number of removed) objects.delete(number);
-    for (const [number, object] of added) objects.set(number, internObject(object, this.#interned));
-    this.#changed.add(list);
-  }
-
-  /** Unchanged lists and objects are the same ones, and so is an unchanged state. */
-  objects(): ClusterObjects {
-    if (this.#changed.size === 0) return this.#objects;
-    const lists = [...this.#changed].map((list) => [list, [...(this.#byList.get(list)?.values() ?? [])]]);
-    this.#changed.clear();
-    this.#objects = { ...this.#objects, ...Object.fromEntries(lists) };
-    return this.#objects;
-  }
+/** The other end: calls `answer` with each question, and the objects as they were then. */
+export function serveObjects<Question extends object, Answer extends object>(
+  answer: (question: Question, objects: ClusterObjects, send: (answer: Answer) => void) => void,
+): void {
+  const interned: Interned = new Map();
+  const share = (object: object): object => internObject(object as ClusterObject, interned);
+  serveMirrored(NO_OBJECTS, answer, share);
 }

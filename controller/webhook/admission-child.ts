@@ -1,32 +1,35 @@
 import { readSync } from 'node:fs';
-import { exitWithParent } from '../../lib/process/child-module.ts';
+import { serveMirrored } from '../../lib/process/mirrored-process.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
-import type { AdmissionExtension } from '../extension/object-extension.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
-import type { AdmissionStep } from './admission.ts';
+import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
-import { WorldReceiver, type WorldUpdate } from './world-mirror.ts';
+import { NO_LISTS, type WorldLists } from './world-mirror.ts';
 
 /** Sent by admission-process.ts to the process of this file; a body's bytes follow by its stdin. */
-export type ChildMessage =
-  | { readonly update: WorldUpdate }
-  | { readonly length: number; readonly step: AdmissionStep };
+export interface ChildQuestion {
+  readonly length: number;
+  readonly step: AdmissionStep;
+  /** The world without its lists; null for all objects: nothing has been listed yet. */
+  readonly world: Omit<AdmissionWorld, 'objects'> & { readonly objects?: null };
+}
 
-/** The answer to each body, in order; before them any value, when the process is ready. */
 export type ChildAnswer = { readonly admission: BodyAdmission | null } | { readonly error: string };
 
-/** Answers each body by the world as the updates before it say. */
-function serve(send: (answer: ChildAnswer | 'ready') => void): void {
-  const receiver = new WorldReceiver();
+function admitting() {
   const extension = OBJECT_EXTENSION.admission();
-  process.on('message', (message: ChildMessage) => {
-    if ('update' in message) receiver.receive(message.update);
-    else send(answerTo(readBytes(message.length), message.step, receiver, extension));
-  });
-  exitWithParent(process);
-  // Signals are for the controller, which serves on for a while; they may reach all its processes.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-  send('ready');
+  return (
+    { length, step, world }: ChildQuestion,
+    objects: WorldLists,
+    send: (answer: ChildAnswer) => void,
+  ): void => {
+    const body = readBytes(length);
+    try {
+      send({ admission: admitBody(body, step, { objects, ...world }, extension) });
+    } catch (error) {
+      send({ error: errorMessage(error) });
+    }
+  };
 }
 
 const STDIN = 0;
@@ -43,18 +46,4 @@ function readBytes(length: number): Buffer {
   return bytes;
 }
 
-function answerTo(
-  body: Uint8Array,
-  step: AdmissionStep,
-  { world }: WorldReceiver,
-  extension: AdmissionExtension,
-): ChildAnswer {
-  try {
-    if (world === null) throw new Error('no state was received');
-    return { admission: admitBody(body, step, world, extension) };
-  } catch (error) {
-    return { error: errorMessage(error) };
-  }
-}
-
-if (process.send !== undefined) serve(process.send.bind(process));
+serveMirrored(NO_LISTS, admitting());

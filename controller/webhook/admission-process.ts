@@ -1,12 +1,11 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { siblingModule } from '../../lib/process/child-module.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { MirroredProcess } from '../../lib/process/mirrored-process.ts';
+import { rulesOf } from '../impact/object-mirror.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
-import type { ChildAnswer, ChildMessage } from './admission-child.ts';
+import type { ChildAnswer, ChildQuestion } from './admission-child.ts';
 import type { BodyAdmission } from './admit-body.ts';
-import { WorldSender } from './world-mirror.ts';
+import { worldChanges } from './world-mirror.ts';
 
 /** The body was not checked within the time or memory that one has. */
 export class AdmissionOverrunError extends Error {
@@ -36,37 +35,35 @@ export const ADMISSION_LIMITS: AdmissionLimits = { time: 3000, heap: 256 };
 /** Reading `{}` and answering takes as long as so many bytes of a policy. */
 const BODY_COST = 4096;
 
-interface Running {
-  readonly child: ChildProcess;
-  /** Its first message; false: it ended before. */
-  readonly ready: Promise<boolean>;
-  readonly sender: WorldSender;
-}
-
 /**
  * Checks bodies in a process of its own, so that no body delays the thread that renews the Lease
- * and serves agents, or fills its memory: a worker thread whose heap is full ends the whole process
- * (Node.js 24). One body at a time, by turns of their sources and in proportion to their lengths. A
- * process that overruns a limit, or fails, is replaced.
+ * and serves agents, or fills its memory. One body at a time, by turns of their sources and in
+ * proportion to their lengths. A process that overruns a limit, or fails, is replaced.
  */
 export class AdmissionProcess {
   readonly #limits: AdmissionLimits;
   readonly #queue = new CostQueue(BODY_COST);
-  #running: Running | null = null;
-  #isClosed = false;
+  readonly #process: MirroredProcess<AdmissionWorld, ChildQuestion, ChildAnswer>;
 
   constructor(limits: AdmissionLimits = ADMISSION_LIMITS) {
     this.#limits = limits;
+    const file = siblingModule(import.meta, 'admission-child');
+    this.#process = new MirroredProcess({
+      file,
+      heap: limits.heap,
+      changes: worldChanges,
+      costOf: rulesOf,
+    });
   }
 
   /** Undefined: none is running. */
   get pid(): number | undefined {
-    return this.#running?.child.pid;
+    return this.#process.pid;
   }
 
   /** Starts the process, which the first body needs; later ones start one that is missing. */
   start(): void {
-    this.#process();
+    this.#process.start();
   }
 
   /**
@@ -74,97 +71,24 @@ export class AdmissionProcess {
    * AdmissionOverrunError, and other errors for internal ones. Afterwards the body is not read.
    */
   admit(request: BodyRequest): Promise<BodyAdmission | null> {
-    return this.#queue.run(request.source, lengthOf(request.body), () => this.#admit(request));
+    const length = request.body.reduce((sum, piece) => sum + piece.length, 0);
+    return this.#queue.run(request.source, length, () => this.#admit(request, length));
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#running?.child.kill('SIGKILL');
+    this.#process.close();
   }
 
-  async #admit(request: BodyRequest): Promise<BodyAdmission | null> {
-    if (!request.isWanted()) return null;
-    if (this.#isClosed) throw new Error('the webhook is closed');
-    const running = this.#process();
-    const { child } = running;
-    // Only a request in progress keeps this process running.
-    child.channel?.ref();
-    const answer = await this.#answerOf(running, request);
-    child.channel?.unref();
-    if (answer === null) {
-      this.#forget(child);
+  async #admit(request: BodyRequest, length: number): Promise<BodyAdmission | null> {
+    const { body: bytes, step, world: state, isWanted } = request;
+    if (!isWanted()) return null;
+    const { objects, ...settings } = state;
+    const world = objects === null ? { ...settings, objects } : settings;
+    const question = { length, step, world };
+    const [answer] = await this.#process.ask({ state, question, bytes, time: this.#limits.time });
+    if (answer === undefined)
       throw new AdmissionOverrunError('the object cannot be checked in time; split it');
-    }
     if ('error' in answer) throw new Error(answer.error);
     return answer.admission;
-  }
-
-  /** Null if the process has ended. */
-  async #answerOf(
-    { child, ready, sender }: Running,
-    { world, body, step }: BodyRequest,
-  ): Promise<ChildAnswer | null> {
-    const send = (message: ChildMessage): void => void (child.connected && child.send(message));
-    if (!(await ready)) return null;
-    for (const update of sender.updates(world)) {
-      send({ update });
-      if (update.state === null) await nextTurn();
-    }
-    const timer = setTimeout(() => child.kill('SIGKILL'), this.#limits.time);
-    send({ length: lengthOf(body), step });
-    const [answer] = await Promise.all([messageOf(child), write(child.stdin, body)]);
-    clearTimeout(timer);
-    return answer as ChildAnswer | null;
-  }
-
-  #process(): Running {
-    if (this.#running !== null) return this.#running;
-    const child = fork(siblingModule(import.meta, 'admission-child'), {
-      execArgv: [`--max-old-space-size=${this.#limits.heap}`],
-      serialization: 'advanced',
-      stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
-    });
-    // A caller that waits for its message learns of the end by `disconnect`.
-    const forget = (): void => this.#forget(child);
-    child.once('exit', forget).on('error', forget);
-    child.stdin?.on('error', forget);
-    child.unref();
-    child.channel?.unref();
-    const ready = messageOf(child).then((message) => message !== null);
-    this.#running = { child, ready, sender: new WorldSender() };
-    return this.#running;
-  }
-
-  #forget(child: ChildProcess): void {
-    if (this.#running?.child === child) this.#running = null;
-  }
-}
-
-function lengthOf(pieces: BodyRequest['body']): number {
-  return pieces.reduce((sum, { length }) => sum + length, 0);
-}
-
-/** Resolves when the kernel has the pieces, or the process has ended. */
-async function write(stdin: ChildProcess['stdin'], pieces: BodyRequest['body']): Promise<void> {
-  if (stdin === null) return;
-  stdin.cork();
-  const written = pieces.map((piece) => new Promise<void>((resolve) => stdin.write(piece, () => resolve())));
-  stdin.uncork();
-  await Promise.all(written);
-}
-
-/** The next message; null: the process has ended. */
-async function messageOf(child: ChildProcess): Promise<unknown> {
-  if (!child.connected) return null;
-  const over = new AbortController();
-  try {
-    const ended = once(child, 'disconnect', over).then(() => [null]);
-    const [message] = await Promise.race([once(child, 'message', over), ended]);
-    return message;
-  } catch {
-    // It could not be started or reached.
-    return null;
-  } finally {
-    over.abort();
   }
 }

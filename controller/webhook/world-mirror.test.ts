@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { NO_OBJECTS, type Service, type Tier } from '../../apis/objects.ts';
+import { MirrorReceiver, MirrorSender } from '../../lib/process/object-mirror.ts';
 import { fakeNode, fakePod } from '../../test/fake/egress-objects.ts';
+import { rulesOf } from '../impact/object-mirror.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
-import { WorldReceiver, WorldSender } from './world-mirror.ts';
+import { NO_LISTS, type WorldLists, worldChanges } from './world-mirror.ts';
 
 const tier = (name: string): Tier => ({ kind: 'Tier', apiGroup: 'nodewall.io', name, priority: 3 });
+const service = (name: string) => ({ kind: 'Service', namespace: 'n', name }) as unknown as Service;
 const NOTHING: AdmissionObjects = { ...NO_OBJECTS };
 const worldOf = (objects: Partial<AdmissionObjects> | null): AdmissionWorld => ({
   objects: objects === null ? null : { ...NOTHING, ...objects },
@@ -16,56 +19,49 @@ const worldOf = (objects: Partial<AdmissionObjects> | null): AdmissionWorld => (
 });
 
 describe('the mirror of the world', () => {
-  let sender: WorldSender;
-  let receiver: WorldReceiver;
+  let changes: ReturnType<typeof worldChanges>;
+  let sender: MirrorSender;
+  let receiver: MirrorReceiver<WorldLists>;
   beforeEach(() => {
-    sender = new WorldSender();
-    receiver = new WorldReceiver();
+    changes = worldChanges();
+    sender = new MirrorSender(rulesOf);
+    receiver = new MirrorReceiver(NO_LISTS);
   });
 
   /** Returns the number of objects that were sent. */
   function send(world: AdmissionWorld): number {
     let count = 0;
-    for (const update of structuredClone([...sender.updates(world)])) {
+    for (const update of structuredClone([...sender.updates(changes(world))])) {
       count += update.added.length;
       receiver.receive(update);
     }
     return count;
   }
 
-  it('has each state, and sends each object once', () => {
-    const [a, b, c] = [tier('a'), tier('b'), tier('c')];
-    for (const [tiers, sent] of [
-      [[a, b], 2],
-      [[a, b], 0],
-      [[b, c], 1],
-      [[], 0],
-      [[c, a], 2],
-    ] as const) {
-      const world = worldOf({ tiers });
-      assert.equal(send(world), sent);
-      const { tiers: found } = receiver.world?.objects ?? assert.fail();
-      assert.deepEqual(found, tiers);
-    }
-    assert.deepEqual(receiver.world, worldOf({ tiers: [c, a] }));
-  });
-
-  it('begins before anything was listed', () => {
+  it('has the lists in order, and keeps them while nothing is listed', () => {
+    const [a, b] = [tier('a'), tier('b')];
+    const first = { ...NO_LISTS, services: [service('s')], tiers: [a, b] };
     assert.equal(send(worldOf(null)), 0);
-    assert.deepEqual(receiver.world, worldOf(null));
-    send(worldOf({ tiers: [tier('a')] }));
-    assert.deepEqual(receiver.world, worldOf({ tiers: [tier('a')] }));
+    assert.equal(send(worldOf(first)), 3);
+    assert.deepEqual(receiver.lists(), first);
+    assert.equal(send(worldOf(null)), 0);
+    assert.equal(send(worldOf({ ...first, tiers: [b, a] })), 0);
+    assert.deepEqual(receiver.lists().tiers, [b, a]);
+    assert.equal(send(worldOf({ tiers: [b] })), 0);
+    assert.deepEqual(receiver.lists(), { ...NO_LISTS, tiers: [b] });
   });
 
-  it('sends thousands of objects in parts', () => {
-    const services = Array.from(
-      { length: 2000 },
-      (_, index) => ({ kind: 'Service', namespace: 'n', name: `s${index}` }) as unknown as Service,
+  it('sends large policies in parts', () => {
+    const policies = Array.from({ length: 4 }, (_, index) => ({
+      kind: 'ClusterNetworkPolicy',
+      name: `p${index}`,
+      spec: { ingress: Array.from({ length: 300 }, () => ({ action: 'Drop' })) },
+    })) as unknown as AdmissionObjects['policies'];
+    const updates = [...sender.updates(changes(worldOf({ policies })))];
+    assert.deepEqual(
+      updates.map(({ added }) => added.length).filter((count) => count > 0),
+      [2, 2],
     );
-    const updates = [...sender.updates(worldOf({ services }))];
-    assert.ok(updates.length > 3 && updates.every(({ added }) => added.length <= 500));
-    for (const update of updates) receiver.receive(update);
-    assert.equal(receiver.world?.objects?.services.length, 2000);
   });
 
   it('sends of the pods and Nodes only those that a warning needs', () => {
@@ -82,7 +78,7 @@ describe('the mirror of the world', () => {
       { kind: 'Node' as const, name: 'a', labels: {}, addresses: [], podCIDRs: ['10.0.0.0/24'] },
     ];
     assert.equal(send(worldOf({ pods, nodes })), 1);
-    assert.deepEqual(receiver.world?.objects?.pods, []);
+    assert.deepEqual(receiver.lists().pods, []);
   });
 
   it('sends of the pods those outside of all networks, where egress gateways are read', () => {
@@ -98,9 +94,9 @@ describe('the mirror of the world', () => {
       [{ nodes: wider, pods: [] }, []],
     ] as const) {
       send({ ...worldOf(objects), egress: DEFAULT_EGRESS_CONFIG });
-      const found = receiver.world?.objects?.outsidePods ?? assert.fail();
+      const found = receiver.lists().outsidePods;
       assert.deepEqual(found.map(({ name }) => name).sort(), expected);
-      assert.deepEqual(receiver.world?.objects?.nodes, objects.nodes);
+      assert.deepEqual(receiver.lists().nodes, objects.nodes);
     }
   });
 });

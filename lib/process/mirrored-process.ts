@@ -1,0 +1,186 @@
+import { type ChildProcess, fork, type Serializable } from 'node:child_process';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { exitWithParent } from './child-module.ts';
+import { MirrorReceiver, MirrorSender, type MirrorUpdate, type NamedChange } from './object-mirror.ts';
+
+export interface MirroredProcessOptions<State, Answer> {
+  /** The module of the process: it calls `serveMirrored`. */
+  readonly file: string;
+  /** Megabytes of the process's heap. */
+  readonly heap: number;
+  /**
+   * Called for each new process: returns the changes of the lists from the state before, at first
+   * from empty lists.
+   */
+  readonly changes: () => (state: State) => Iterable<NamedChange>;
+  /** The effort to send an object: 1 for a small one. */
+  readonly costOf: (object: object) => number;
+  /** Whether no further answer follows to the same question; absent: the first one is the last. */
+  readonly isLast?: (answer: Answer) => boolean;
+}
+
+export interface MirrorQuestion<State, Question> {
+  readonly state: State;
+  readonly question: Question;
+  /** Sent to the process's standard input after the question; afterwards they are not read. */
+  readonly bytes?: readonly Uint8Array[];
+  /** Milliseconds for the answers, once the process runs and the changes of the state are sent. */
+  readonly time: number;
+}
+
+type Message<Question> = { readonly update: MirrorUpdate } | { readonly question: Question };
+
+interface Running<State> {
+  readonly child: ChildProcess;
+  /** Its first message; false: it ended before. */
+  readonly ready: Promise<boolean>;
+  readonly changes: (state: State) => Iterable<NamedChange>;
+  readonly sender: MirrorSender;
+}
+
+/** Milliseconds until a new process says that it is ready; then it is ended. */
+const LONGEST_START = 60_000;
+
+/**
+ * A process that has the lists of objects of a state, as they are at each question: so that no
+ * question delays this thread, or fills its memory. (A worker thread whose heap is full ends the
+ * whole process: Node.js 24.) It starts with the first question, and again with the one after its
+ * end. The caller asks one question at a time.
+ */
+export class MirroredProcess<State, Question extends object, Answer extends object> {
+  readonly #options: MirroredProcessOptions<State, Answer>;
+  #running: Running<State> | null = null;
+  #isClosed = false;
+
+  constructor(options: MirroredProcessOptions<State, Answer>) {
+    this.#options = options;
+  }
+
+  /** Undefined: none is running. */
+  get pid(): number | undefined {
+    return this.#running?.child.pid;
+  }
+
+  /** Starts the process, which the first question needs. */
+  start(): void {
+    this.#process();
+  }
+
+  /** The answers so far if the process ends, or has no time left: then it is ended. */
+  async ask({ state, question, bytes, time }: MirrorQuestion<State, Question>): Promise<readonly Answer[]> {
+    if (this.#isClosed) throw new Error('the process is closed');
+    const { child, ready, changes, sender } = this.#process();
+    let timer: NodeJS.Timeout | undefined;
+    // Only a question in progress keeps this process running.
+    child.channel?.ref();
+    try {
+      if (!(await ready)) return [];
+      for (const update of sender.updates(changes(state))) {
+        send(child, { update });
+        await nextTurn();
+      }
+      timer = setTimeout(() => child.kill('SIGKILL'), time);
+      const answered = answersOf(child, this.#options.isLast);
+      send(child, { question });
+      const [answers] = await Promise.all([answered, write(child.stdin, bytes)]);
+      return answers;
+    } finally {
+      clearTimeout(timer);
+      child.channel?.unref();
+    }
+  }
+
+  /** Ends the process; the next question starts another. */
+  end(): void {
+    this.#running?.child.kill('SIGKILL');
+    this.#running = null;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#running?.child.kill('SIGKILL');
+  }
+
+  #process(): Running<State> {
+    if (this.#running?.child.connected === true) return this.#running;
+    const { file, heap, changes, costOf } = this.#options;
+    const child = fork(file, {
+      execArgv: [`--max-old-space-size=${heap}`],
+      serialization: 'advanced',
+      stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
+    });
+    // A question in progress learns of the end by `disconnect`.
+    const forget = (): void => {
+      if (this.#running?.child === child) this.#running = null;
+      child.kill('SIGKILL');
+    };
+    child.once('exit', forget).on('error', forget);
+    child.stdin?.on('error', forget);
+    child.unref();
+    child.channel?.unref();
+    const timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_START).unref();
+    const ready = answersOf(child).then((messages) => {
+      clearTimeout(timer);
+      return messages.length > 0;
+    });
+    this.#running = { child, ready, changes: changes(), sender: new MirrorSender(costOf) };
+    return this.#running;
+  }
+}
+
+function send(child: ChildProcess, message: Message<object>): void {
+  if (child.connected) child.send(message as Serializable);
+}
+
+/** Up to the last one, or to the end of the process; or it could not be started or reached. */
+async function answersOf<Answer>(
+  child: ChildProcess,
+  isLast: (answer: Answer) => boolean = () => true,
+): Promise<readonly Answer[]> {
+  const answers: Answer[] = [];
+  if (!child.connected) return answers;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const receive = (message: Serializable): void => {
+    const answer = message as Answer;
+    answers.push(answer);
+    if (isLast(answer)) resolve();
+  };
+  child.on('message', receive).once('disconnect', resolve).once('error', resolve);
+  await promise;
+  child.off('message', receive).off('disconnect', resolve).off('error', resolve);
+  return answers;
+}
+
+/** Resolves when the kernel has the pieces, or the process has ended. */
+async function write(stdin: ChildProcess['stdin'], pieces: readonly Uint8Array[] = []): Promise<void> {
+  if (stdin === null) return;
+  stdin.cork();
+  const written = pieces.map((piece) => new Promise<void>((resolve) => stdin.write(piece, () => resolve())));
+  stdin.uncork();
+  await Promise.all(written);
+}
+
+/**
+ * The other end of a MirroredProcess: calls `answer` with each question, and the lists as the
+ * updates before it say. Does nothing in a process that has no such parent.
+ *
+ * @param empty the lists before any update
+ * @param share returns an equal object that shares memory with others
+ */
+export function serveMirrored<Lists extends object, Question extends object, Answer extends object>(
+  empty: Lists,
+  answer: (question: Question, lists: Lists, send: (answer: Answer) => void) => void,
+  share?: (object: object) => object,
+): void {
+  const send = process.send?.bind(process);
+  if (send === undefined) return;
+  const receiver = new MirrorReceiver(empty, share);
+  process.on('message', (message: Message<Question>) => {
+    if ('update' in message) receiver.receive(message.update);
+    else answer(message.question, receiver.lists(), send);
+  });
+  exitWithParent(process);
+  // Signals are for the controller, which serves on for a while; they may reach all its processes.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+  send('ready');
+}
