@@ -100,7 +100,7 @@ export class ReportRelay {
       if (due.size > 0) this.#queue.addAfter(name, GATHER);
     } else {
       for (const { report } of reports) due.add(report.node);
-      // Of several times the earliest counts.
+      // The earliest of several times counts.
       this.#queue.remove(name);
       this.#queue.addRateLimited(name);
     }
