@@ -11,9 +11,9 @@ import {
 import { Names, shownChanges } from '../difference/row-text.ts';
 import { guardrailOf, withGuardrails } from '../guardrail/as-policies.ts';
 import { brokenGuardrails, checkGuardrails } from '../guardrail/check-guardrails.ts';
-import { clusterLint } from '../lint/cluster-lint.ts';
+import { clusterLint, type NodeFinding } from '../lint/cluster-lint.ts';
+import { findingText } from '../lint/finding-text.ts';
 import { changedObjects, type ObjectChange } from './changed-objects.ts';
-import { unreachableLines } from './unreachable-lines.ts';
 
 /** By name of the Guardrail; those that hold are left out. */
 export type Violations = ReadonlyMap<string, readonly Violation[]>;
@@ -47,6 +47,8 @@ interface CompiledObjects {
 
 /** Rows in the lines. */
 const MOST_ROWS = 8;
+/** Rules that are named one by one. */
+const MOST_RULES = 5;
 
 /** Evaluates Guardrails and changes for successive states of a cluster. */
 export class ImpactJudge {
@@ -190,4 +192,17 @@ function wideIfInTime(changes: () => readonly WideChange[]): readonly WideChange
 
 function flowsText([direction, , flows, peers]: readonly string[]): string {
   return `${flows} ${direction === 'ingress' ? 'from' : 'to'} ${peers}`;
+}
+
+/** Warnings about rules that decide nothing, as in `spec.ingress[1]: decides nothing on n1: …`. */
+function unreachableLines(findings: readonly NodeFinding[]): string[] {
+  const unreachable = findings.filter(({ kind }) => kind === 'unreachable');
+  const lines = unreachable.slice(0, MOST_RULES).map((finding) => {
+    const { direction, ruleIndex, nodes } = finding;
+    const [first = ''] = nodes;
+    const where = nodes.length === 1 ? first : `${first} and ${nodes.length - 1} more`;
+    return `spec.${direction}[${ruleIndex}]: on ${where}: ${findingText(finding)}`;
+  });
+  const left = unreachable.length - lines.length;
+  return left === 0 ? lines : [...lines, `${left} more rules decide nothing; nodewall lint shows all`];
 }

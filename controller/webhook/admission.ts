@@ -24,7 +24,13 @@ import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
 import { deletionOf } from './deletion.ts';
-import { type Consequences, consequences, type RelatedObject, type RelatedProblem } from './dependants.ts';
+import {
+  type Consequences,
+  consequences,
+  type RelatedObject,
+  type RelatedProblem,
+  unstagedWarnings,
+} from './dependants.ts';
 import { groupNodeWarnings } from './group-nodes.ts';
 import { hiddenPodWarnings } from './hidden-pods.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
@@ -32,7 +38,6 @@ import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } fro
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { serviceWarnings } from './service-risks.ts';
-import { unstagedWarnings } from './unstaged.ts';
 import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */

@@ -6,7 +6,7 @@ import type {
   Rule,
   Service,
 } from '../../apis/objects.ts';
-import { serviceWarnings } from './service-risks.ts';
+import { leftOutEndpointWarnings, serviceWarnings } from './service-risks.ts';
 
 const WEB: Service = {
   kind: 'Service',
@@ -92,5 +92,28 @@ describe('warnings about Services', () => {
         new RegExp(`to\\[0\\]: ClusterGroup ${name} has 203\\.0\\.113\\.50, an external`),
       );
     for (const name of ['others', 'none']) assert.deepEqual(to(name), []);
+  });
+});
+
+describe('the warning of endpoints that no pod has', () => {
+  it('names rule, Service and addresses', () => {
+    const to = (name: string) => ({ action: 'Allow' as const, toServices: [{ namespace: 'shop', name }] });
+    const spec = { priority: 1, egress: [to('web'), to('db')] };
+    const policy: ClusterNetworkPolicy = {
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: '',
+      generation: 0,
+      spec,
+    };
+    const addresses = [1, 2, 3, 4].map((n) => `203.0.113.${n}`);
+    const [warning, ...more] = leftOutEndpointWarnings(policy, new Map([['shop/db', addresses]]));
+    assert.deepEqual(more, []);
+    assert.match(
+      warning ?? '',
+      /^spec\.egress\[1\]\.toServices\[0\]: .* of shop\/db, .*: 203\.0\.113\.1, .*\.3 and 1 more; .* endpointsWithoutPods /,
+    );
+    assert.deepEqual(leftOutEndpointWarnings(policy, new Map()), []);
   });
 });

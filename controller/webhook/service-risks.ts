@@ -5,6 +5,7 @@ import { subtract, toInterval, union } from '../../lib/net/interval.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
 import { compareBigInts } from '../../lib/sharing/order.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
+import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { formatName } from '../index/service-index.ts';
 import { denies, LAST_PORT, tcpPorts } from './closed-probes.ts';
@@ -123,4 +124,25 @@ function firstAtLeast(addresses: readonly ExternalAddress[], family: Family, val
     else high = middle;
   }
   return low;
+}
+
+const MOST_SHOWN = 3;
+
+/** Warns about Services of toServices with endpoints that do not count, as no pod has them. */
+export function leftOutEndpointWarnings(
+  { spec: { egress = [] } }: ClusterNetworkPolicy,
+  leftOut: LeftOutEndpoints,
+): string[] {
+  return egress.flatMap(({ toServices = [] }, rule) =>
+    toServices.flatMap((service, at) => {
+      const name = formatName(service);
+      const addresses = leftOut.get(name);
+      if (addresses === undefined) return [];
+      const more = addresses.length > MOST_SHOWN ? ` and ${addresses.length - MOST_SHOWN} more` : '';
+      return [
+        `${placeOf('egress', rule)}.toServices[${at}]: no pod of the namespace has these endpoints of ${name}, which are left ` +
+          `out: ${addresses.slice(0, MOST_SHOWN).join(', ')}${more}; if the Service is right, list it in endpointsWithoutPods of the configuration`,
+      ];
+    }),
+  );
 }
