@@ -12,8 +12,7 @@ import {
   staysUntil,
   toCanonical,
 } from './name-entry.ts';
-import { type PeerIndex, peerIndex } from './peer-index.ts';
-import { PeerUnions } from './peer-unions.ts';
+import { type PeerIndex, PeerUnions, peerIndex } from './peer-index.ts';
 import { type SavedName, toSavedName } from './saved-names.ts';
 
 /** Events for the log; each is reported once, when it begins. */

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ChainSnapshot, Elements, SetSnapshot, TableSnapshot } from 'nftables-napi';
 import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
-import type { Command, ElementsCommand } from '../../agent/apply/plan/command.ts';
-import { commandText } from '../../agent/apply/plan/command-text.ts';
+import { type Command, commandText, type ElementsCommand } from '../../agent/apply/plan/command.ts';
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { KEY_LENGTH } from '../../agent/render/ruleset.ts';
 import { mapKeyLength } from '../../agent/render/verdict-map.ts';

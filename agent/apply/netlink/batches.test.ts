@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Command, ElementsCommand } from '../plan/command.ts';
-import { elementCount } from '../plan/command-text.ts';
+import { type Command, type ElementsCommand, elementCount } from '../plan/command.ts';
 import { BATCH_ELEMENTS, inOrder, toBatches, toParts } from './batches.ts';
 
 function elements(kind: ElementsCommand['kind'], set: string, count: number): ElementsCommand {

@@ -1,5 +1,4 @@
-import type { Command, ElementsCommand } from '../plan/command.ts';
-import { elementCount } from '../plan/command-text.ts';
+import { type Command, type ElementsCommand, elementCount } from '../plan/command.ts';
 
 /**
  * The most elements of one set in one transaction. A hash set is grown by deferred work in the

@@ -8,7 +8,7 @@ import { cidr, policy, tcp, udp } from '../../../test/kernel/manifests.ts';
 import { render } from '../../render/render.ts';
 import { type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
-import { commandText } from './command-text.ts';
+import { commandText } from './command.ts';
 import { stateAfter } from './current-state.ts';
 import { interimRuleset, type Transaction, transaction } from './transaction.ts';
 

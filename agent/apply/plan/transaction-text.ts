@@ -1,5 +1,5 @@
 import type { Change } from '../dataplane.ts';
-import { commandText } from './command-text.ts';
+import { commandText } from './command.ts';
 import { changesStructure, isEmpty, type Transaction } from './transaction.ts';
 
 /** The text that `dump transaction` prints. */

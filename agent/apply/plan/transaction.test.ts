@@ -5,8 +5,7 @@ import { closing, fromPods, ingress, pod, rulesetOf } from '../../../test/fake/n
 import { cidr, tcp } from '../../../test/kernel/manifests.ts';
 import { type Ruleset, targets } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
-import type { Command, ElementsCommand } from './command.ts';
-import { commandText } from './command-text.ts';
+import { type Command, commandText, type ElementsCommand } from './command.ts';
 import { type CurrentChain, type CurrentState, EMPTY_STATE, stateAfter } from './current-state.ts';
 import { isEmpty, isReplacement, replacement, type Transaction, transaction } from './transaction.ts';
 import { transactionText } from './transaction-text.ts';

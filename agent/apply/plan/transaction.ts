@@ -1,10 +1,18 @@
 import { type Chain, type NamedSet, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
 import { BATCH_ELEMENTS } from '../netlink/batches.ts';
-import type { Command, ElementsCommand } from './command.ts';
-import { elementCount } from './command-text.ts';
-import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from './current-state.ts';
-import { EMPTY_STATE, holdsChain, sameHook, sameKeys, samePolicy } from './current-state.ts';
+import { type Command, type ElementsCommand, elementCount } from './command.ts';
+import {
+  type CurrentChain,
+  type CurrentMap,
+  type CurrentSet,
+  type CurrentState,
+  EMPTY_STATE,
+  holdsChain,
+  sameHook,
+  sameKeys,
+  samePolicy,
+} from './current-state.ts';
 import { type Change, type Difference, difference } from './difference.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';

@@ -9,9 +9,9 @@ export {
   type MarkFilter,
   TCP_ENDED,
 } from './conntrack-entry.ts';
-export type { ConntrackEvent } from './conntrack-event.ts';
 export {
   type ConntrackBatch,
+  type ConntrackEvent,
   ConntrackMonitor,
   type ConntrackMonitorOptions,
 } from './conntrack-monitor.ts';
