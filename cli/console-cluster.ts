@@ -4,8 +4,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { LONGEST_PREVIEW } from '../apis/console-documents.ts';
 import { IMMUTABLE } from '../controller/console/static-files.ts';
 import { type ApiConnection, apiConnection, messageOf } from '../controller/kubeapi/connection.ts';
-import { writeAnswer } from '../controller/publish/answer.ts';
-import { failure } from '../controller/publish/failure.ts';
+import { failure, writeAnswer } from '../controller/publish/answer.ts';
 import { readBody } from '../lib/process/body.ts';
 import type { LetIn } from './console-door.ts';
 

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CONSOLE_PATH, PREVIEWS_PATH } from '../apis/console.ts';
-import { writeAnswer } from '../controller/publish/answer.ts';
-import { type Failure, failure } from '../controller/publish/failure.ts';
+import { type Failure, failure, writeAnswer } from '../controller/publish/answer.ts';
 
 /** A request that the door let in. */
 export interface LetIn {

@@ -7,7 +7,7 @@ import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
-import { type Answer, writeAnswer } from '../publish/answer.ts';
+import { type Answer, failure, writeAnswer } from '../publish/answer.ts';
 import {
   accessAuthoriser,
   ofAccount,
@@ -16,7 +16,6 @@ import {
   tokenAuthenticator,
 } from '../publish/auth.ts';
 import { LEASE_ROWS } from '../publish/calls.ts';
-import { failure } from '../publish/failure.ts';
 import { type Route, router } from '../publish/route.ts';
 import {
   AGENTS,

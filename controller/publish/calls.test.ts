@@ -7,8 +7,8 @@ import type { NodeReport } from '../../apis/node-report.ts';
 import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { identityOf, JSON_TYPE, REPORT, ServerBed, types } from '../../test/fake/server-bed.ts';
+import { type Failure, failure } from './answer.ts';
 import { ROWS } from './calls.ts';
-import { type Failure, failure } from './failure.ts';
 import { PEER_CALLS } from './peer-calls.ts';
 
 const CALLS: readonly Call<never, unknown>[] = [...Object.values(AGENT_CALLS), ...Object.values(PEER_CALLS)];

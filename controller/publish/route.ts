@@ -1,9 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { InvalidError } from '../../apis/schema/shape.ts';
-import { type Answer, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
+import {
+  type Answer,
+  type Failure,
+  failure,
+  jsonBody,
+  noNode,
+  notYet,
+  refused,
+  tooMany,
+  unavailable,
+} from './answer.ts';
 import type { Authenticate, Identity } from './auth.ts';
 import { CallerLimits, callerOf, type Work } from './caller-limits.ts';
-import { type Failure, failure } from './failure.ts';
 import { denial, type PermissionOptions, type Right } from './permission.ts';
 
 /** A request whose path is a row's. */

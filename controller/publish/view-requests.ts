@@ -1,8 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HELD_KINDS, HELD_VIEW, type HeldView, MOST_HELD } from '../../apis/held-view.ts';
-import { type Answer, jsonBody, noNode, notYet, refused, tooMany, unavailable } from './answer.ts';
-import type { Failure } from './failure.ts';
+import {
+  type Answer,
+  type Failure,
+  jsonBody,
+  noNode,
+  notYet,
+  refused,
+  tooMany,
+  unavailable,
+} from './answer.ts';
 import type { Hub } from './hub.ts';
 import type { NodeReports } from './node-reports.ts';
 import {

@@ -12,6 +12,7 @@ import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
 import type { NodeMetrics } from '../metrics/node-metrics.ts';
+import type { Failure } from '../publish/answer.ts';
 import {
   accessAuthoriser,
   firstOf,
@@ -22,7 +23,6 @@ import {
   type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
-import type { Failure } from '../publish/failure.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';

@@ -2,7 +2,7 @@ import type { ControllerState } from '../../apis/controller-state.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import type { NodeMetrics } from '../metrics/node-metrics.ts';
-import { failure } from '../publish/failure.ts';
+import { failure } from '../publish/answer.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
