@@ -2,16 +2,16 @@ import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type {
   Preview,
   PreviewGroup,
+  PreviewImpact,
   PreviewProblem,
   PreviewRequest,
   PreviewRow,
 } from '../../apis/console-documents.ts';
 import { type ApiError, postDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
-import { failureBlock } from '../view/failure.ts';
+import { askedText, failureBlock } from '../view/failure.ts';
 import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
-import { countText, namesText, numberText, timeText } from '../view/texts.ts';
-import { impactTable } from './impact-table.ts';
+import { countText, namesText, numberText, serviceText, timeText } from '../view/texts.ts';
 
 const EXAMPLE = `apiVersion: nodewall.io/v1alpha1
 kind: ClusterNetworkPolicy
@@ -224,3 +224,43 @@ const CHANGES: Readonly<Record<PreviewRow['change'], { readonly words: string; r
   allowed: { words: '+ newly allowed', tone: 'good' },
   other: { words: '≠ other rule', tone: 'quiet' },
 };
+
+/** Flows of the last days that a change would deny. */
+function impactTable(impact: PreviewImpact): TemplateResult {
+  if ('reason' in impact)
+    return html`<h2>Impact</h2>
+      <p class="muted">Not known: ${impact.reason}</p>`;
+  const { asked, newlyDenied, isCut } = impact;
+  return html`
+    <h2 id="impact">Impact on flows that nodes have seen</h2>
+    ${askedText(asked)}
+    ${
+      newlyDenied.length === 0
+        ? html`<p>None of the flows that these nodes know would be denied.</p>`
+        : dataTable({
+            name: { id: 'impact' },
+            rows: newlyDenied,
+            rowStyle: () => 'denied',
+            columns: [
+              { title: 'Newly denied peer', style: 'name', cell: ({ peer }) => peer },
+              { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
+              { title: 'Service', style: 'short', cell: serviceText },
+              { title: 'Connections', style: 'number', cell: ({ connections }) => numberText(connections) },
+              {
+                title: 'Live',
+                style: 'number',
+                cell: ({ live }) => (live === null ? '–' : numberText(live)),
+              },
+              { title: 'Last seen', style: 'short', cell: ({ lastSeen }) => timeText(lastSeen) },
+              {
+                title: 'By rule',
+                style: 'name',
+                cell: ({ rule }) => (rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`),
+              },
+              { title: 'Nodes', cell: ({ nodes }) => namesText(nodes) },
+            ],
+          })
+    }
+    ${isCut ? html`<p class="muted">There are more than these ${countText(newlyDenied.length, 'kind')}.</p>` : nothing}
+  `;
+}
