@@ -40,7 +40,7 @@ export interface RuleSource {
 export type PortRange = readonly [first: number, last: number];
 
 /** A port match: traffic that a rule names. The items of one rule are OR-ed. */
-export type Service =
+export type PortMatch =
   | {
       readonly protocol: 'tcp' | 'udp' | 'sctp';
       /** Destination ports; absent is every port. */
@@ -67,7 +67,7 @@ export interface CompiledRule {
    * Sorted, without duplicates. Empty: all traffic of every protocol, or the traffic that the peers
    * name (`namesPorts`).
    */
-  readonly services: readonly Service[];
+  readonly services: readonly PortMatch[];
   /**
    * Logging of each new connection that matches; null: none. Rules of an Audit policy always have
    * it.

@@ -1,7 +1,7 @@
-import type { Fields } from '../lib/sharing/known-fields.ts';
+import type { KnownFields } from '../lib/sharing/known-fields.ts';
 import type { Config } from './config.ts';
 
-const FAILSAFE: Fields = [{ protocol: 'plain', ports: 'whole', peers: 'whole', apiServer: 'plain' }];
+const FAILSAFE: KnownFields = [{ protocol: 'plain', ports: 'whole', peers: 'whole', apiServer: 'plain' }];
 
 /**
  * The settings of a configuration that may be shown to maintainers. URLs of probes are none of
@@ -65,4 +65,4 @@ export const CONFIG_FIELDS = {
   antreaStatus: 'plain',
   boot: { enabled: 'plain', onError: 'plain', ssh: ['plain'] },
   leaderElection: { leaseDuration: 'plain', renewDeadline: 'plain', retryPeriod: 'plain' },
-} as const satisfies Record<keyof Config, Fields>;
+} as const satisfies Record<keyof Config, KnownFields>;

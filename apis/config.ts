@@ -19,10 +19,10 @@ export const EXEMPTIONS = [
 export type Exemption = (typeof EXEMPTIONS)[number];
 
 /** How rules are found: by the rule index, or one after another. */
-export type Dispatch = 'indexed' | 'linear';
+export type DispatchMode = 'indexed' | 'linear';
 
 /** Which iptables commands to use; auto: the system's own `iptables`. */
-export type IptablesVariant = 'auto' | 'nft' | 'legacy';
+type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
 /** Named peers of the failsafe list, see FailsafeEntry.peers. */
 export const NAMED_PEERS = ['nodes', 'controllers', 'any'] as const;
@@ -43,7 +43,7 @@ export interface FailsafeEntry {
 }
 
 /** Which traffic from pods gets the node's address as its source when it leaves the node. */
-export interface Masquerade {
+interface Masquerade {
   readonly enabled: boolean;
   /** Destinations (CIDRs, both families) that see the pods' own addresses. */
   readonly except: readonly string[];
@@ -206,7 +206,7 @@ export interface Config {
   /** auto: nftables if it works, else iptables. */
   readonly dataplane: DataplaneName | 'auto';
   readonly iptables: { readonly variant: IptablesVariant };
-  readonly dispatch: Dispatch;
+  readonly dispatch: DispatchMode;
   /**
    * Read by controllers: the rollout of policies without spec.rollout; null: they go to all nodes
    * at once.

@@ -47,7 +47,7 @@ export interface DropCount {
 }
 
 /** Which nodes were asked, of a document that is made of their answers. */
-export interface Asked {
+export interface AskedNodes {
   readonly nodes: readonly string[];
   /** Those that did not answer, and why. */
   readonly failed: readonly { readonly node: string; readonly message: string }[];
@@ -61,7 +61,7 @@ export const MOST_ASKED = 64;
 /** Denied peers: of the flow inventories, so only those that rules with `enableLogging` denied. */
 export interface DeniedPeers {
   readonly time: string;
-  readonly asked: Asked;
+  readonly asked: AskedNodes;
   /** Most connections first, at most `MOST_PEERS`. */
   readonly peers: readonly DeniedPeer[];
   readonly isCut: boolean;
@@ -93,7 +93,7 @@ export interface DeniedPeer {
 /** Verdicts that Audit policies would have given. */
 export interface Audit {
   readonly time: string;
-  readonly asked: Asked;
+  readonly asked: AskedNodes;
   /** In the order of evaluation, also those that matched nothing. */
   readonly rules: readonly AuditRule[];
   /** From the nodes' last records; most records first, at most `MOST_PEERS`. */
@@ -227,7 +227,7 @@ export interface PreviewRow {
 export type PreviewImpact =
   | { readonly reason: string }
   | {
-      readonly asked: Asked;
+      readonly asked: AskedNodes;
       /** Most connections first, at most `MOST_PEERS`. */
       readonly newlyDenied: readonly ImpactKind[];
       readonly isCut: boolean;

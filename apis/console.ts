@@ -248,6 +248,6 @@ export interface OverviewChange {
 }
 
 /** As in OverviewChange.order. */
-export function policyKey({ apiGroup, name }: Pick<OverviewPolicy, 'apiGroup' | 'name'>): string {
+export function overviewPolicyKey({ apiGroup, name }: Pick<OverviewPolicy, 'apiGroup' | 'name'>): string {
   return `${apiGroup}/${name}`;
 }

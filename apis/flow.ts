@@ -58,7 +58,7 @@ const EGRESS_FIELDS: FieldShapes = {
 
 export type Verdict = 'Allow' | 'Drop' | 'Reject';
 
-export interface Answer {
+export interface FlowAnswer {
   readonly verdict: Verdict;
   readonly policy: string | null;
   readonly rule: string | null;
@@ -95,7 +95,7 @@ export interface Considered {
 }
 
 /** An answer with the rules that were tested. */
-export interface Explanation extends Answer {
+export interface Explanation extends FlowAnswer {
   /** The rules that were tested, in order, up to the one that decided; only if asked for. */
   readonly considered?: readonly Considered[];
   /**

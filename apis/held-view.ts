@@ -37,7 +37,7 @@ export function toBody(update: Update): Buffer {
 }
 
 /** The first 96 bits of the SHA-256, in hexadecimal. */
-export function digestOf(body: Buffer): string {
+export function bodyDigest(body: Buffer): string {
   return hash('sha256', body).slice(0, 24);
 }
 
@@ -75,7 +75,7 @@ export class HeldViews {
   }
 
   #digest(of: object, toUpdate: () => Update): string {
-    const known = this.#digests.get(of) ?? digestOf(toBody(toUpdate()));
+    const known = this.#digests.get(of) ?? bodyDigest(toBody(toUpdate()));
     this.#digests.set(of, known);
     return known;
   }

@@ -37,7 +37,7 @@ export function definitionKey(object: Definition, deletion: string): string {
 }
 
 /** The uid in a key; '': it has none. */
-export function deletionOf(key: string): string {
+export function deletedUid(key: string): string {
   return key.split('/')[2] ?? '';
 }
 

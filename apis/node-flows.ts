@@ -1,7 +1,7 @@
 /** The kinds of flows that a node has, as its agent answers (docs/flows.md). */
 import { parseAddress, parseCidr } from '../lib/net/address.ts';
 import type { FailsafeEntry, FailsafePeers } from './config.ts';
-import { type Answer, type Flow, parseFlow } from './flow.ts';
+import { type Flow, type FlowAnswer, parseFlow } from './flow.ts';
 import type { RuleAction } from './objects.ts';
 import { PROTOCOL_NUMBERS } from './protocols.ts';
 import {
@@ -48,14 +48,14 @@ function isFlow(value: unknown): boolean {
 
 const RULE = { policy: text(), rule: text() };
 /** A newer agent may have other reasons, and other actions. */
-const ANSWER: Shape<Answer> = object(
+const ANSWER: Shape<FlowAnswer> = object(
   {
     verdict: VERDICT,
     policy: nullable(text()),
     rule: nullable(text()),
     ruleIndex: nullable(COUNT),
     tier: nullable(text()),
-    reason: text() as Shape<Answer['reason']>,
+    reason: text() as Shape<FlowAnswer['reason']>,
     skipped: list(object(RULE)),
   },
   {

@@ -48,7 +48,7 @@ const PROBLEM = { problem: text(500) };
 const NO_ANSWER = 'text or problem';
 
 /** JSON; metrics: Prometheus' text format. Or the reason why there is none. */
-export type Answered = Of<typeof ANSWERED>;
+export type QuestionAnswer = Of<typeof ANSWERED>;
 export const ANSWERED = either(NO_ANSWER, object(TEXT), object(PROBLEM, { isRefused: FLAG }));
 
 export type NodeAnswer = Of<typeof NODE_ANSWER>;

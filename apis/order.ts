@@ -3,7 +3,7 @@ import type { CompiledRule } from './compiled.ts';
 import type { ApiGroup } from './objects.ts';
 
 /** The fields that decide the position of a policy in the evaluation order. */
-export interface Place {
+export interface EvaluationPosition {
   readonly tierPriority: number;
   readonly priority: number;
   readonly name: string;
@@ -14,7 +14,7 @@ export interface Place {
  * The total order of policies (docs/semantics.md section 2.2). The name breaks ties, so that all
  * nodes always have the same order.
  */
-export function comparePlace(a: Place, b: Place): number {
+export function comparePlace(a: EvaluationPosition, b: EvaluationPosition): number {
   return (
     a.tierPriority - b.tierPriority ||
     a.priority - b.priority ||
@@ -32,7 +32,7 @@ export function compareRules(a: CompiledRule, b: CompiledRule): number {
   );
 }
 
-function placeOf({ tierPriority, priority, source }: CompiledRule): Place {
+function placeOf({ tierPriority, priority, source }: CompiledRule): EvaluationPosition {
   return { tierPriority, priority, name: source.policy, apiGroup: source.apiGroup };
 }
 

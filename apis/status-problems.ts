@@ -88,12 +88,12 @@ export function policyMessage(status: PolicyStatus): string {
  */
 export function nodeProblem({ name, status }: Reported<NodeReport>, now: number): StatusProblem | null {
   const phase = nodePhase(status ?? null, now);
-  const message = nodeMessage(status ?? null, now);
+  const message = nodePhaseMessage(status ?? null, now);
   return message === '' ? null : { object: `Node/${name}`, phase, message };
 }
 
 /** Why a node is in its phase; '': it is as wanted. */
-export function nodeMessage(report: NodeReport | null, now: number): string {
+export function nodePhaseMessage(report: NodeReport | null, now: number): string {
   const phase = nodePhase(report, now);
   switch (phase) {
     case 'Enforced':

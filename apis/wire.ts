@@ -1,5 +1,12 @@
 import { formatMembers } from '../lib/net/member-set.ts';
-import type { AddressSet, CompiledRule, NodeState, Service, ServiceMember, ServiceSet } from './compiled.ts';
+import type {
+  AddressSet,
+  CompiledRule,
+  NodeState,
+  PortMatch,
+  ServiceMember,
+  ServiceSet,
+} from './compiled.ts';
 import type { EgressWholeMessage } from './egress/messages.ts';
 import { namedBy, type RulePeer } from './rule-peer.ts';
 
@@ -125,7 +132,7 @@ const PLAIN_FIELDS: { readonly [field in keyof PlainFields]: readonly PlainField
   mode: ['Enforce', 'Audit'],
   traffic: ['Host', 'NodePort'],
 };
-const SERVICE_FIELDS: { readonly [protocol in Service['protocol']]: readonly string[] } = {
+const SERVICE_FIELDS: { readonly [protocol in PortMatch['protocol']]: readonly string[] } = {
   tcp: ['ports', 'sourcePorts'],
   udp: ['ports', 'sourcePorts'],
   sctp: ['ports', 'sourcePorts'],
@@ -134,7 +141,7 @@ const SERVICE_FIELDS: { readonly [protocol in Service['protocol']]: readonly str
   igmp: ['type', 'group'],
 };
 
-function unsupportedParts(rule: Pick<CompiledRule, 'source'>, services: readonly Service[]): string[] {
+function unsupportedParts(rule: Pick<CompiledRule, 'source'>, services: readonly PortMatch[]): string[] {
   const found: string[] = [];
   const { direction } = rule.source;
   if (direction !== 'ingress' && direction !== 'egress') found.push(`direction ${JSON.stringify(direction)}`);

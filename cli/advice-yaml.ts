@@ -5,7 +5,7 @@ import { REASONS } from '../controller/advise/node-class.ts';
 import type { ReviewItem } from '../controller/advise/review-list.ts';
 import type { AdvisedPolicy } from '../controller/advise/role-policies.ts';
 import type { AdvisedRule } from '../controller/advise/rule-draft.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 import { oneLine } from './status-text.ts';
 
 /** Columns of the policies, and of comments. */
@@ -25,7 +25,7 @@ export function adviceYaml(advice: Advice, lines: readonly string[]): string {
 }
 
 /** A Kubernetes object. */
-export function toManifest({ name, spec }: AdvisedPolicy): object {
+export function adviceManifest({ name, spec }: AdvisedPolicy): object {
   return { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
 }
 
@@ -40,7 +40,7 @@ function headLines({ roles, gaps }: Advice, next: readonly string[]): string[] {
     '',
     'Not seen:',
     ...gaps.flatMap(({ message, nodes: of }) => {
-      const where = of.length === 0 ? '' : `${listed(of.map(word))}: `;
+      const where = of.length === 0 ? '' : `${listed(of.map(fieldText))}: `;
       return wrapped(`${where}${oneLine(message, 400)}`, '- ');
     }),
   ];
@@ -49,12 +49,12 @@ function headLines({ roles, gaps }: Advice, next: readonly string[]): string[] {
 function roleLines({ name, nodes, serves, guaranteed, remarks }: AdvisedRole): string[] {
   const services = serves.length === 0 ? 'nothing that was seen' : listed(serves, 8);
   const by = guaranteed.map((one) => {
-    const who = one.by === 'failsafe' ? 'the failsafe list' : `exemption ${word(one.by)}`;
+    const who = one.by === 'failsafe' ? 'the failsafe list' : `exemption ${fieldText(one.by)}`;
     return `${who} (${counted(one.connections, 'connection')} of ${counted(one.kinds, 'kind')})`;
   });
   return [
     ...wrapped(
-      `Role ${name}: ${counted(nodes.length, 'node')} (${listed(nodes.map(word))}); serves ${services}.`,
+      `Role ${name}: ${counted(nodes.length, 'node')} (${listed(nodes.map(fieldText))}); serves ${services}.`,
     ),
     ...(by.length === 0 ? [] : wrapped(`Allowed without a rule: by ${by.join(', ')}.`)),
     ...remarks.flatMap((text) => wrapped(oneLine(text, 400), '- ')),
@@ -67,7 +67,7 @@ const LISTS = ['spec', 'appliedTo', 'ingress', 'egress', 'from', 'to'];
 const SHORT = 90;
 
 function policyText(policy: AdvisedPolicy): string {
-  const document = new Document(toManifest(policy), { aliasDuplicateObjects: false });
+  const document = new Document(adviceManifest(policy), { aliasDuplicateObjects: false });
   visit(document, {
     Collection(_, node, path) {
       const parent = path.at(-1);
@@ -123,11 +123,11 @@ function itemText(item: ReviewItem): string {
   const of = `${services.join(', ')}${moreServices > 0 ? ` and ${moreServices} more` : ''}`;
   const way = traffic === 'NodePort' ? `${direction} NodePort` : direction;
   const others = item.nodeCount - nodes.length;
-  const where = `${nodes.map(word).join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
+  const where = `${nodes.map(fieldText).join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
   const count = `${counted(item.connections, 'connection')}${live > 0 ? `, ${live} live` : ''}`;
-  const by = rule === undefined ? '' : ` (by ${word(rule)})`;
+  const by = rule === undefined ? '' : ` (by ${fieldText(rule)})`;
   // Each word as it is safe on a terminal.
-  const safe = peer.split(' ').map(word).join(' ');
+  const safe = peer.split(' ').map(fieldText).join(' ');
   return `${way} ${safe}: ${of} on ${where}; ${count}, last seen ${item.lastSeen}${by}`;
 }
 

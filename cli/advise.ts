@@ -10,7 +10,7 @@ import { askEach, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts
 import { type KubeApi, listObjects } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { compareText } from '../lib/sharing/order.ts';
-import { adviceYaml, toManifest } from './advice-yaml.ts';
+import { adviceManifest, adviceYaml } from './advice-yaml.ts';
 import { withCluster } from './cluster-api.ts';
 import { guarantees } from './guarantees.ts';
 import { hasKubeconfig } from './kube-config.ts';
@@ -200,7 +200,7 @@ function nextLines({ roles }: Advice, { isCluster }: Heard): string[] {
 
 function toJson({ roles, ...rest }: Advice): object {
   return {
-    policies: roles.flatMap(({ policies }) => policies.map(toManifest)),
+    policies: roles.flatMap(({ policies }) => policies.map(adviceManifest)),
     roles: roles.map(({ policies, ...role }) => ({
       ...role,
       policies: policies.map(({ name, ingress, egress }) => ({

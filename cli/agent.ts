@@ -1,10 +1,10 @@
 import { removeBootFiles } from '../agent/boot/boot-folder.ts';
-import { removeAll, warnHidden } from '../agent/dataplane/dataplane.ts';
+import { logHidden, removeAll } from '../agent/dataplane/dataplane.ts';
 import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
 import { type AgentOptions, apiServerAddress, httpsUrl } from '../agent/run/agent-options.ts';
-import type { ControllerOptions } from '../agent/run/controller-connection.ts';
+import type { ControllerAccess } from '../agent/run/controller-connection.ts';
 import { type KeptFlows, keepFlows } from '../agent/run/flow-inventory.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import {
@@ -191,7 +191,7 @@ type Source =
   | { readonly kind: 'manifests'; readonly manifests: readonly string[] }
   | {
       readonly kind: 'controller';
-      readonly controller: ControllerOptions;
+      readonly controller: ControllerAccess;
       readonly api: ApiServerAddress | null;
     };
 
@@ -301,7 +301,7 @@ async function disabled(
 ): Promise<ExitStatus> {
   const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
   const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allLeftOvers(kernel)));
-  warnHidden(log, options.node, hidden);
+  logHidden(log, options.node, hidden);
   await removeBootFiles(options.stateDir);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
-import { Bundle, type BundleManifest } from '../lib/process/bundle.ts';
+import { type BundleManifest, SupportBundle } from '../lib/process/bundle.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { withCluster } from './cluster-api.ts';
@@ -88,12 +88,12 @@ async function isWanted(nodes: number): Promise<boolean> {
 
 async function written(
   { file, output }: BundleOptions,
-  collect: (bundle: Bundle) => Promise<void>,
+  collect: (bundle: SupportBundle) => Promise<void>,
 ): Promise<ExitStatus> {
   const now = Date.now();
   const name =
     file ?? `nodewall-bundle-${new Date(now).toISOString().slice(0, 19).replaceAll(':', '')}Z.tar.gz`;
-  const bundle = new Bundle(name, { version: VERSION, now });
+  const bundle = new SupportBundle(name, { version: VERSION, now });
   let manifest: BundleManifest & { readonly bytes: number };
   try {
     await collect(bundle);

@@ -2,11 +2,15 @@ import { timeOption } from '../agent/record/record-filter.ts';
 import type { PolicyStatus } from '../apis/policy-status.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError, orNull } from '../controller/kubeapi/kube-error.ts';
-import { type Change, changesOf, type ObjectMetadata } from '../controller/kubeapi/managed-fields.ts';
+import {
+  type ManagerChange,
+  managerChanges,
+  type ObjectMetadata,
+} from '../controller/kubeapi/managed-fields.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { errorText, json, print, table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 import { oneLine } from './status-text.ts';
 
 interface ChangesOptions {
@@ -17,7 +21,7 @@ interface ChangesOptions {
 }
 
 /** A change of an object, and what became of it. */
-interface Changed extends Change {
+interface Changed extends ManagerChange {
   /** KIND/NAME, or KIND/NAMESPACE/NAME. */
   readonly object: string;
   /** As in `Realized, 2 of 2 nodes`; null: the object has no status about nodes. */
@@ -91,7 +95,7 @@ async function settingsOf(request: KubeApi): Promise<Changed[]> {
 function ofObject(kind: string, { metadata, status }: Listed): Changed[] {
   const object = [kind, metadata.namespace, metadata.name].filter((one) => one !== undefined).join('/');
   const inForce = kind === 'ClusterNetworkPolicy' ? inForceText(metadata, status ?? {}) : null;
-  return changesOf(metadata).map((change) => ({ ...change, object, inForce }));
+  return managerChanges(metadata).map((change) => ({ ...change, object, inForce }));
 }
 
 function inForceText({ generation }: ObjectMetadata, status: Partial<PolicyStatus>): string {
@@ -104,9 +108,11 @@ function toText(changes: readonly Changed[], since: string | undefined): string 
   if (changes.length === 0)
     return since === undefined ? 'There is nothing to change.\n' : `No change since ${since}.\n`;
   const rows = changes.map(({ time, object, manager, operation, isNew, fields, inForce }) => [
-    word(time),
-    word(object),
-    operation === 'Delete' ? 'is being deleted' : `${word(manager)} (${isNew ? 'new' : word(operation)})`,
+    fieldText(time),
+    fieldText(object),
+    operation === 'Delete'
+      ? 'is being deleted'
+      : `${fieldText(manager)} (${isNew ? 'new' : fieldText(operation)})`,
     fieldsText(fields),
     oneLine(inForce ?? ''),
   ]);
@@ -117,6 +123,6 @@ function toText(changes: readonly Changed[], since: string | undefined): string 
 
 function fieldsText(fields: readonly string[]): string {
   const left = fields.length - MOST_FIELDS;
-  const named = fields.slice(0, MOST_FIELDS).map(word).join(', ');
+  const named = fields.slice(0, MOST_FIELDS).map(fieldText).join(', ');
   return left > 0 ? `${named} and ${left} more` : named;
 }

@@ -7,9 +7,9 @@ import {
   kubeconfig,
   manifests,
   ofNode,
-  output,
+  outputOption,
   stateDir,
-  watch,
+  watchOption,
 } from './command-options.ts';
 
 /** Commands about a whole cluster. */
@@ -19,9 +19,9 @@ export function addClusterCommands(program: Command, done: Done): void {
     .description(
       'Print the state of a cluster on one screen: Guardrails, policies and nodes that need somebody, and why; then counts. Exit status 1 if there are any.',
     )
-    .addOption(watch())
+    .addOption(watchOption())
     .addOption(kubeconfig())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example('nodewall status', 'nodewall status --watch', 'kubectl nodewall status -o json'),
@@ -41,8 +41,8 @@ export function addClusterCommands(program: Command, done: Done): void {
     .option('--policy <name>', 'only rules of this policy')
     .option('--all', 'rules that allow or pass, too', false)
     .option('--interval <seconds>', 'how long to count', '2')
-    .addOption(watch())
-    .addOption(output('table', 'json'))
+    .addOption(watchOption())
+    .addOption(outputOption('table', 'json'))
     .addHelpText('after', example('nodewall top --watch', 'nodewall top --all-nodes --interval 10'))
     .action(async (options) => done(await (await import('./top.ts')).topCommand(options)));
   addAdvise(program, done);
@@ -60,7 +60,7 @@ export function addClusterCommands(program: Command, done: Done): void {
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -83,7 +83,7 @@ export function addClusterCommands(program: Command, done: Done): void {
     .option('--file <path>', 'the file to write; default: nodewall-bundle-TIME.tar.gz, here')
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example('nodewall bundle', 'nodewall bundle --node worker-1 --with-flows --file bundle.tar.gz'),
@@ -101,7 +101,7 @@ function addConsole(program: Command, done: Done): void {
     .addOption(kubeconfig())
     .option('--port <port>', 'on 127.0.0.1; 0: any that is free', '0')
     .option('--open', 'open it in a browser', false)
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('kubectl nodewall console --open', 'nodewall console --port 8090'))
     .action(async (options) => done(await (await import('./console.ts')).consoleCommand(options)));
 }
@@ -133,7 +133,7 @@ function addAdvise(program: Command, done: Done): void {
     .option('--priority <number>', 'priority of the policies', '1000')
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('yaml', 'json'))
+    .addOption(outputOption('yaml', 'json'))
     .addHelpText(
       'after',
       example(
@@ -153,7 +153,7 @@ function addChanges(program: Command, done: Done): void {
     )
     .addOption(kubeconfig())
     .option('--since <time>', 'only changes since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
-    .addOption(output('table', 'json'))
+    .addOption(outputOption('table', 'json'))
     .addHelpText('after', example('nodewall changes --since 24h', 'nodewall changes -o json'))
     .action(async (options) => done(await (await import('./changes.ts')).changesCommand(options)));
 }

@@ -3,7 +3,7 @@ import type { ApiServerAddress } from '../agent/receive/api-server.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { clusterFile } from '../agent/run/cluster-file.ts';
-import type { ControllerOptions } from '../agent/run/controller-connection.ts';
+import type { ControllerAccess } from '../agent/run/controller-connection.ts';
 import type { KeptFlows } from '../agent/run/flow-inventory.ts';
 import type { OffSwitch } from '../agent/run/off-switch.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
@@ -15,9 +15,9 @@ import type { Log } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { checkEgressGate, checkEgressHost } from './egress/egress-gate.ts';
 
-interface ClusterSetup {
+interface ClusterRunOptions {
   readonly options: AgentOptions;
-  readonly controller: ControllerOptions;
+  readonly controller: ControllerAccess;
   /** Null: this agent has no access to the API server. */
   readonly api: ApiServerAddress | null;
   readonly config: Config;
@@ -35,7 +35,7 @@ const OFF_HERE = 'feature gate EgressGateway is off on this machine';
  * none of what egress gateways need, and receives some, begins again with it. Turned off, the agent
  * removes what it steered, and keeps the rest until its next start.
  */
-export async function runInCluster(setup: ClusterSetup): Promise<ExitStatus> {
+export async function runInCluster(setup: ClusterRunOptions): Promise<ExitStatus> {
   const { options, controller, api: address, config, log, metrics, flows, off } = setup;
   const { node, stateDir } = options;
   const given = config.featureGates.EgressGateway;

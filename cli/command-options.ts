@@ -32,13 +32,14 @@ export const againstCluster = (): Option =>
     '--against-cluster',
     'Nodes, Namespaces, Pods, Services and EndpointSlices that no manifest has are those of the cluster',
   ).default(false);
-export const output = (...formats: readonly string[]): Option =>
+export const outputOption = (...formats: readonly string[]): Option =>
   new Option('-o, --output <format>', 'format of the result').choices(formats).default(formats[0]);
 export const strict = (): Option =>
   new Option('--strict', 'exit with 1 if a policy is invalid and left out').default(false);
 export const names = (): Option =>
   new Option('--names <file>', 'addresses of fqdn peers (YAML, name: [addresses])');
-export const watch = (): Option => new Option('-w, --watch', 'again every 2 s, until Ctrl-C').default(false);
+export const watchOption = (): Option =>
+  new Option('-w, --watch', 'again every 2 s, until Ctrl-C').default(false);
 export const stateDir = (): Option =>
   new Option('--state-dir <dir>', 'keeps the state across restarts').default('/var/lib/nodewall');
 export const logFormat = (): Option =>

@@ -1,5 +1,5 @@
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
-import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
+import type { CompiledRule, NodeState, PortMatch } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
@@ -93,7 +93,7 @@ function servicesText(rule: CompiledRule): string {
   return rule.services.length === 0 ? 'all traffic' : rule.services.map(serviceText).join(', ');
 }
 
-function serviceText(service: Service): string {
+function serviceText(service: PortMatch): string {
   const range = ([first, last]: readonly [number, number]): string =>
     first === last ? `${first}` : `${first}-${last}`;
   switch (service.protocol) {

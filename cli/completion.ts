@@ -6,13 +6,13 @@ import {
   completionScript,
   type Shell,
 } from '../lib/process/shell-completion.ts';
-import { NODEWALL } from './edition.ts';
+import { NODEWALL_EDITION } from './edition.ts';
 import { print } from './output.ts';
 
 /** `nodewall completion`: the script of a shell for all commands of the program. */
 export async function completion(shell: Shell, program: Command): Promise<void> {
   const commands = completedCommands(program, []);
-  await print(completionScript(shell, { name: NODEWALL.name, commands }));
+  await print(completionScript(shell, { name: NODEWALL_EDITION.name, commands }));
 }
 
 function completedCommands(command: Command, path: readonly string[]): readonly CompletedCommand[] {

@@ -7,9 +7,9 @@ import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { hasKubeconfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
-import { AGENT, lineFor, NAMESPACE } from './node-line.ts';
+import { AGENT, AGENT_NAMESPACE, lineFor } from './node-line.ts';
 import { json, print, table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 
 interface ConfirmOptions {
   readonly stateDir: string;
@@ -40,7 +40,7 @@ interface List<T> {
   readonly items?: readonly T[];
 }
 
-const AGENT_PODS = `/api/v1/namespaces/${NAMESPACE}/pods?labelSelector=${encodeURIComponent(AGENT)}`;
+const AGENT_PODS = `/api/v1/namespaces/${AGENT_NAMESPACE}/pods?labelSelector=${encodeURIComponent(AGENT)}`;
 /** Nodes that are named in the text. */
 const MOST_NODES = 20;
 
@@ -93,7 +93,7 @@ function toText(nodes: readonly TryingNode[]): string {
   if (nodes.length === 0) return 'No node of the cluster tries rules: those in force are confirmed.\n';
   const rows = nodes
     .slice(0, MOST_NODES)
-    .map(({ node, policies, command }) => [word(node), policies.map(word).join(', '), command]);
+    .map(({ node, policies, command }) => [fieldText(node), policies.map(fieldText).join(', '), command]);
   const left = nodes.length - MOST_NODES;
   const more = left > 0 ? `${left} more nodes: -o json\n` : '';
   return `${table(['node', 'tried', 'confirm it there, by a new connection'], rows)}${more}

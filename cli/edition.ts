@@ -6,7 +6,7 @@ export interface Edition {
   readonly hasMachine: boolean;
 }
 
-export const NODEWALL: Edition = { name: 'nodewall', hasMachine: true };
+export const NODEWALL_EDITION: Edition = { name: 'nodewall', hasMachine: true };
 /** For workstations, of any system: no addon, no agent, no controller. */
 export const KUBECTL_PLUGIN: Edition = { name: 'kubectl nodewall', hasMachine: false };
 
@@ -15,6 +15,6 @@ const COMMAND =
   /(^ *|[`'])nodewall (?!(?:agent|controller|off|on|flush|confirm|retry|cleanup|boot-unit)\b)(?=[a-z-])/gm;
 
 /** Texts name commands as `nodewall …`; this names them as the users of the edition do. */
-export function named(text: string, { name }: Edition): string {
-  return name === NODEWALL.name ? text : text.replace(COMMAND, `$1${name} `);
+export function editionText(text: string, { name }: Edition): string {
+  return name === NODEWALL_EDITION.name ? text : text.replace(COMMAND, `$1${name} `);
 }

@@ -10,7 +10,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
-import { type Answered, type EgressAnswerer, egressAnswerer } from './egress/explain-egress.ts';
+import { type EgressAnswerer, type ExplainedFlow, egressAnswerer } from './egress/explain-egress.ts';
 import { type ExplanationHere, explainerHere, translationText } from './explain-here.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
 import { fromNode } from './node-data.ts';
@@ -63,7 +63,7 @@ async function explainFile({ flows = '', output }: ExplainOptions, answer: Answe
   return isWrong;
 }
 
-type Answerer = (text: string, where: string, considered: boolean) => Promise<Answered>;
+type Answerer = (text: string, where: string, considered: boolean) => Promise<ExplainedFlow>;
 
 /** Evaluates the rules in force: here, or where the agent of the node is. */
 async function inForce(options: ExplainOptions): Promise<Answerer> {

@@ -4,11 +4,11 @@ import { parseNodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
-import { answerText, serviceText } from './flow-text.ts';
+import { answerText, kindServiceText } from './flow-text.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { flowsOfMachine } from './node-flows.ts';
 import { json, table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 import { watched } from './watched.ts';
 
 interface FlowsOptions extends OfNode, FlowFilterOptions {
@@ -62,7 +62,7 @@ async function reading(
 }
 
 function toText(nodes: readonly NodeFlows[]): string {
-  const rows = nodes.flatMap(({ node, flows }) => flows.map((flow) => [word(node), ...toRow(flow)]));
+  const rows = nodes.flatMap(({ node, flows }) => flows.map((flow) => [fieldText(node), ...toRow(flow)]));
   const header = [
     'node',
     'direction',
@@ -83,22 +83,22 @@ function toText(nodes: readonly NodeFlows[]): string {
 function toRow(flow: NodeFlow): string[] {
   const { direction, traffic, peer, interfaceGroup, connections, live, lastSeen } = flow;
   return [
-    traffic === 'NodePort' ? `${word(direction)} NodePort` : word(direction),
-    word(peer),
-    serviceText(flow),
-    word(interfaceGroup),
-    word(connections),
-    live === null ? '?' : word(live),
-    word(lastSeen),
+    traffic === 'NodePort' ? `${fieldText(direction)} NodePort` : fieldText(direction),
+    fieldText(peer),
+    kindServiceText(flow),
+    fieldText(interfaceGroup),
+    fieldText(connections),
+    live === null ? '?' : fieldText(live),
+    fieldText(lastSeen),
     decisionText(flow),
   ];
 }
 
 /** The verdict on the flows if rules decide otherwise now, and by which rule. */
 function decisionText({ verdict, decision }: NodeFlow): string {
-  if (decision === null) return `${word(verdict)} (no rules in force)`;
+  if (decision === null) return `${fieldText(verdict)} (no rules in force)`;
   const now = answerText(decision);
-  return decision.verdict === verdict ? now : `was ${word(verdict)}, now ${now}`;
+  return decision.verdict === verdict ? now : `was ${fieldText(verdict)}, now ${now}`;
 }
 
 function summary({ node, since, flows, isCut, kinds, liveAt, missed }: NodeFlows): string {
@@ -106,10 +106,12 @@ function summary({ node, since, flows, isCut, kinds, liveAt, missed }: NodeFlows
   const remarks = [
     isCut ? 'more match: -n shows up to 1500, or give filters' : '',
     liveAt === null ? 'the kernel’s connections cannot be read: live ones are not known' : '',
-    leftOut > 0 ? `${word(leftOut)} kinds were left out for others that were seen later` : '',
-    busySeconds > 0 ? `in ${word(busySeconds)} seconds more connections began than are counted` : '',
-    overruns > 0 ? `the kernel discarded events ${word(overruns)} times, so that counts are too low` : '',
+    leftOut > 0 ? `${fieldText(leftOut)} kinds were left out for others that were seen later` : '',
+    busySeconds > 0 ? `in ${fieldText(busySeconds)} seconds more connections began than are counted` : '',
+    overruns > 0
+      ? `the kernel discarded events ${fieldText(overruns)} times, so that counts are too low`
+      : '',
   ].filter((one) => one !== '');
-  const what = `${word(node)}: ${flows.length} of ${word(kinds)} kinds of flows since ${word(since)}`;
+  const what = `${fieldText(node)}: ${flows.length} of ${fieldText(kinds)} kinds of flows since ${fieldText(since)}`;
   return `${[what, ...remarks].join('; ')}\n`;
 }

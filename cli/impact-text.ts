@@ -1,13 +1,13 @@
-import type { Answer } from '../apis/flow.ts';
+import type { FlowAnswer } from '../apis/flow.ts';
 import {
   auditDenial,
   type ChangedFlow,
   type FoundImpact,
   type NodeImpact,
 } from '../controller/impact/flow-impact.ts';
-import { answerText, serviceText } from './flow-text.ts';
+import { answerText, kindServiceText } from './flow-text.ts';
 import { table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 
 /** Rows of a table: -o json has all. */
 const MOST_ROWS = 100;
@@ -23,7 +23,7 @@ export function impactText(found: FoundImpact): string {
     section('Newly allowed', nodes, ({ allowed }) => allowed, isOne),
     section('Allowed, but rules in mode Audit would deny them', nodes, ({ audited }) => audited, isOne),
     ...nodes.map(summary),
-    ...failed.map(({ node }) => `${word(node)}: did not answer: nothing is known of its flows\n`),
+    ...failed.map(({ node }) => `${fieldText(node)}: did not answer: nothing is known of its flows\n`),
     untouched === 0
       ? ''
       : `${untouched} ${untouched === 1 ? 'node has' : 'nodes have'} the same rules before and after.\n`,
@@ -38,7 +38,7 @@ function section(
   flowsOf: (node: NodeImpact) => readonly ChangedFlow[],
   isOne: boolean,
 ): string {
-  const rows = nodes.flatMap((one) => flowsOf(one).map((flow) => [word(one.node), ...toRow(flow)]));
+  const rows = nodes.flatMap((one) => flowsOf(one).map((flow) => [fieldText(one.node), ...toRow(flow)]));
   if (rows.length === 0) return '';
   const cut = (row: readonly string[]): readonly string[] => (isOne ? row.slice(1) : row);
   const left = rows.length - MOST_ROWS;
@@ -50,21 +50,23 @@ function toRow(flow: ChangedFlow): string[] {
   const { direction, traffic, peer, peerName, live, lastSeen, before, after, perHour, isPartly } = flow;
   const ends = flow.endsLive && live !== null && live > 0 ? ' (ended)' : '';
   return [
-    traffic === 'NodePort' ? `${word(direction)} NodePort` : word(direction),
-    peerName === undefined ? word(peer) : `${word(peer)} (${peerName})`,
-    `${serviceText(flow)}${isPartly ? ' (may be partly)' : ''}`,
+    traffic === 'NodePort' ? `${fieldText(direction)} NodePort` : fieldText(direction),
+    peerName === undefined ? fieldText(peer) : `${fieldText(peer)} (${peerName})`,
+    `${kindServiceText(flow)}${isPartly ? ' (may be partly)' : ''}`,
     rateText(perHour),
-    live === null ? '?' : `${word(live)}${ends}`,
-    word(lastSeen),
+    live === null ? '?' : `${fieldText(live)}${ends}`,
+    fieldText(lastSeen),
     answerText(before),
     `${answerText(after)}${auditText(after)}`,
   ];
 }
 
 /** The rule in mode Audit that would deny what is allowed. */
-function auditText(after: Answer): string {
+function auditText(after: FlowAnswer): string {
   const rule = after.verdict === 'Allow' ? auditDenial(after) : undefined;
-  return rule === undefined ? '' : `, audit: ${word(rule.action)} ${word(rule.policy)}/${word(rule.rule)}`;
+  return rule === undefined
+    ? ''
+    : `, audit: ${fieldText(rule.action)} ${fieldText(rule.policy)}/${fieldText(rule.rule)}`;
 }
 
 function rateText(perHour: number): string {
@@ -79,18 +81,18 @@ function summary(one: NodeImpact): string {
   const { leftOut, overruns, busySeconds } = missed;
   const notes = [
     folded > 0 ? `${folded} kinds stand for many flows, of which one example was judged` : '',
-    leftOut > 0 ? `${word(leftOut)} kinds were left out of the inventory` : '',
-    busySeconds > 0 ? `not all connections of ${word(busySeconds)} seconds were seen` : '',
-    overruns > 0 ? `the kernel discarded events ${word(overruns)} times` : '',
+    leftOut > 0 ? `${fieldText(leftOut)} kinds were left out of the inventory` : '',
+    busySeconds > 0 ? `not all connections of ${fieldText(busySeconds)} seconds were seen` : '',
+    overruns > 0 ? `the kernel discarded events ${fieldText(overruns)} times` : '',
     liveAt === null ? 'live connections are not known' : '',
     otherwise.length > 0
       ? `about ${otherwise.length} kinds the node decides otherwise today than these objects: it has another configuration or version, or addresses that only it knows`
       : '',
     unknownNames.length > 0
-      ? `no address is known for ${unknownNames.map(word).join(', ')}: rules for these names match nothing here`
+      ? `no address is known for ${unknownNames.map(fieldText).join(', ')}: rules for these names match nothing here`
       : '',
   ].filter((note) => note !== '');
-  const what = `${word(node)}: of ${word(kinds)} kinds of flows since ${word(since)}, ${denied.length} newly denied, ${allowed.length} newly allowed`;
+  const what = `${fieldText(node)}: of ${fieldText(kinds)} kinds of flows since ${fieldText(since)}, ${denied.length} newly denied, ${allowed.length} newly allowed`;
   return `${[what, ...notes].join('; ')}\n`;
 }
 

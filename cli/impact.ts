@@ -1,4 +1,4 @@
-import { type KnownNames, knownNames } from '../agent/inspect/known-names.ts';
+import { knownNames, type NamesInForce } from '../agent/inspect/known-names.ts';
 import { explainMany } from '../agent/observe/explain.ts';
 import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
@@ -18,7 +18,7 @@ import { impactText } from './impact-text.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { allFlowsOfMachine, allFlowsOfNode } from './node-flows.ts';
-import { type ChangeOptions, changedObjects, machineObjects } from './objects-in-force.ts';
+import { type ChangeOptions, machineObjects, objectsAfterChange } from './objects-in-force.ts';
 import { json, print } from './output.ts';
 
 export interface ImpactOptions extends OfNode, ChangeOptions {
@@ -92,7 +92,7 @@ async function ofCluster(request: KubeApi, options: ImpactOptions, config: Confi
 async function seenBy(request: KubeApi, node: string, hasNames: boolean): Promise<SeenByNode> {
   const flows = await allFlowsOfNode(request, node);
   if (!hasNames) return { flows, names: new Map() };
-  return { flows, names: addressesOf(await askNode<KnownNames>(request, node, 'names')) };
+  return { flows, names: addressesOf(await askNode<NamesInForce>(request, node, 'names')) };
 }
 
 async function impactOf(
@@ -100,7 +100,7 @@ async function impactOf(
   options: ChangeOptions,
   config: Config,
 ): Promise<{ readonly impact: FlowImpact; readonly before: Compiled }> {
-  const next = await changedObjects(inForce, options, config);
+  const next = await objectsAfterChange(inForce, options, config);
   const compile = compiler();
   const before = { objects: inForce, compiled: compile(inForce) };
   const after = { objects: next, compiled: compile(next) };
@@ -108,6 +108,6 @@ async function impactOf(
   return { impact, before: before.compiled };
 }
 
-function addressesOf({ names }: KnownNames): ReadonlyMap<string, readonly string[]> {
+function addressesOf({ names }: NamesInForce): ReadonlyMap<string, readonly string[]> {
   return new Map(names.map(({ name, addresses }) => [name, addresses.map(({ address }) => address)]));
 }

@@ -1,4 +1,4 @@
-import { type InterfaceGroup, interfaceGroups } from '../agent/inspect/interface-groups.ts';
+import { type InterfaceGroup, inspectInterfaceGroups } from '../agent/inspect/interface-groups.ts';
 import { groupName } from '../agent/interfaces/classify.ts';
 import type { Config } from '../apis/config.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -18,7 +18,7 @@ interface InterfacesOptions extends OfNode {
  */
 export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
-  const here = () => interfaceGroups(options.stateDir, config, warn);
+  const here = () => inspectInterfaceGroups(options.stateDir, config, warn);
   const rows = await fromNode(options, 'interfaces', new URLSearchParams(), here);
   await print(options.output === 'json' ? json(rows) : toTable(rows, config));
   return EXIT.done;

@@ -3,7 +3,7 @@ import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
 import type { NameTable } from '../apis/names.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
-import type { Loaded, Snapshot } from '../controller/watch/source.ts';
+import type { LoadedManifests, Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
 
@@ -54,7 +54,7 @@ export async function load(
   { manifests }: Pick<InputOptions, 'manifests'>,
   config: Config,
   { label = '', cluster = null, isApplied = false }: LoadOptions = {},
-): Promise<Loaded> {
+): Promise<LoadedManifests> {
   const { loadManifests, versionsInForce } = await import('../controller/watch/manifests.ts');
   const { validateOptions } = await import('../apis/validate/object.ts');
   const options = { ...validateOptions(config), failsafe: null, egress: true };
@@ -187,10 +187,10 @@ export async function withDeclaredPods(
   state: NodeState,
   { pods }: Pick<ClusterObjects, 'pods'>,
 ): Promise<NodeState> {
-  const { toLocalPods } = await import('../agent/interfaces/local-pods.ts');
+  const { localPodsSet } = await import('../agent/interfaces/local-pods.ts');
   const { toMemberSet } = await import('../lib/net/member-set.ts');
   const own = pods.filter(({ node }) => node === state.node).flatMap(({ addresses }) => addresses);
-  return { ...state, localPods: toLocalPods(toMemberSet([], own)) };
+  return { ...state, localPods: localPodsSet(toMemberSet([], own)) };
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { KUBECTL_PLUGIN, NODEWALL, named } from './edition.ts';
+import { editionText, KUBECTL_PLUGIN, NODEWALL_EDITION } from './edition.ts';
 import { MACHINE_COMMANDS } from './machine-commands.ts';
-import { run } from './program.ts';
+import { runNodewall } from './program.ts';
 
 /** The plugin's standard error, and its exit status. */
 async function plugin(
@@ -14,7 +14,7 @@ async function plugin(
     return true;
   };
   try {
-    return { status: await run(['node', 'nodewall', ...args], KUBECTL_PLUGIN), said };
+    return { status: await runNodewall(['node', 'nodewall', ...args], KUBECTL_PLUGIN), said };
   } finally {
     process.stderr.write = write;
   }
@@ -67,7 +67,7 @@ describe('the kubectl plugin', () => {
     const expected = text
       .replace('  nodewall', '  kubectl nodewall')
       .replace('`nodewall top', '`kubectl nodewall top');
-    assert.equal(named(text, KUBECTL_PLUGIN), expected);
-    assert.equal(named(text, NODEWALL), text);
+    assert.equal(editionText(text, KUBECTL_PLUGIN), expected);
+    assert.equal(editionText(text, NODEWALL_EDITION), text);
   });
 });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { NO_OBJECTS } from '../apis/objects.ts';
-import { type Host, MachineNode, thisHost, undeclaredText } from './machine-node.ts';
+import { type MachineIdentity, MachineNode, thisHost, undeclaredText } from './machine-node.ts';
 
-const HOST: Host = { name: 'web1', arch: 'amd64', addresses: ['192.0.2.10', '2001:db8::10'] };
+const HOST: MachineIdentity = { name: 'web1', arch: 'amd64', addresses: ['192.0.2.10', '2001:db8::10'] };
 const declared = (...names: readonly string[]) => ({
   ...NO_OBJECTS,
   nodes: names.map((name) => ({ kind: 'Node', name, labels: {}, addresses: [] }) as const),
@@ -61,7 +61,7 @@ describe('the Node of this machine', () => {
   });
 
   it('is described with its addresses', () => {
-    const text = (host: Host) => new MachineNode({}, () => host).text(NO_OBJECTS);
+    const text = (host: MachineIdentity) => new MachineNode({}, () => host).text(NO_OBJECTS);
     assert.equal(
       text(HOST),
       'no manifest declares a Node: judged for this machine, web1 (192.0.2.10, 2001:db8::10)',

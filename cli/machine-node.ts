@@ -8,7 +8,7 @@ import { sameItems } from '../lib/sharing/list-change.ts';
 type Node = Extract<ClusterObject, { kind: 'Node' }>;
 
 /** The facts that the Node of a machine is made of. */
-export interface Host {
+export interface MachineIdentity {
   readonly name: string;
   /** As the label kubernetes.io/arch has it. */
   readonly arch: string;
@@ -17,7 +17,7 @@ export interface Host {
 }
 
 /** This machine now. The kubelet writes the host name in lower case, too (pkg/util/node). */
-export function thisHost(): Host {
+export function thisHost(): MachineIdentity {
   return {
     name: hostname().trim().toLowerCase(),
     arch: arch() === 'x64' ? 'amd64' : arch(),
@@ -33,13 +33,13 @@ export function thisHost(): Host {
 export class MachineNode {
   readonly name: string;
   readonly #options: ValidateOptions;
-  readonly #host: () => Host;
+  readonly #host: () => MachineIdentity;
   #addresses: readonly string[] | null = null;
   /** The same list while the addresses are the same: what is compiled of it stays as it is. */
   #nodes: readonly Node[] = [];
 
   /** Throws a CommandError if the host name cannot be the name of a Node. */
-  constructor(options: ValidateOptions, host: () => Host = thisHost) {
+  constructor(options: ValidateOptions, host: () => MachineIdentity = thisHost) {
     this.#options = options;
     this.#host = host;
     this.name = host().name;
@@ -77,7 +77,7 @@ export class MachineNode {
 /** The longest value of a label (apimachinery, pkg/util/validation). */
 const LONGEST_LABEL = 63;
 
-function toNode({ name, arch, addresses }: Host, options: ValidateOptions): Node {
+function toNode({ name, arch, addresses }: MachineIdentity, options: ValidateOptions): Node {
   const labels = {
     ...(name.length > LONGEST_LABEL ? {} : { 'kubernetes.io/hostname': name }),
     'kubernetes.io/os': 'linux',

@@ -11,7 +11,7 @@ import {
   manifests,
   names,
   node,
-  output,
+  outputOption,
   stateDir,
   strict,
 } from './command-options.ts';
@@ -37,7 +37,7 @@ function addValidate(program: Command, done: Done): void {
     .addOption(againstCluster())
     .addOption(kubeconfig())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -65,7 +65,9 @@ function addCompile(program: Command, done: Done): void {
       'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
       false,
     )
-    .addOption(output('table', 'json', 'netstate', ...Object.values(DATAPLANES).map((kind) => kind.output)))
+    .addOption(
+      outputOption('table', 'json', 'netstate', ...Object.values(DATAPLANES).map((kind) => kind.output)),
+    )
     .addHelpText(
       'after',
       example(
@@ -101,7 +103,7 @@ function addExplain(program: Command, done: Done): void {
     .addOption(config())
     .addOption(names())
     .addOption(strict())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -141,7 +143,7 @@ function addDiff(program: Command, done: Done): void {
         .choices(['any', 'denied', 'allowed'])
         .default('any'),
     )
-    .addOption(output('text', 'json', 'markdown'))
+    .addOption(outputOption('text', 'json', 'markdown'))
     .addHelpText(
       'after',
       example(
@@ -183,7 +185,7 @@ function addLint(program: Command, done: Done): void {
         ...SEEN_FINDING_KINDS,
       ]),
     )
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -215,7 +217,7 @@ function addMigrate(program: Command, done: Done): void {
       'Print the nodewall.io objects that do what manifests of egressgateway.spidernet.io do; names on standard error what has no equal. Exits with 1 if an object cannot be translated.',
     )
     .addOption(manifests(true))
-    .addOption(output('yaml', 'json'))
+    .addOption(outputOption('yaml', 'json'))
     .addHelpText(
       'after',
       example(
@@ -245,7 +247,7 @@ function addDump(program: Command, done: Done): void {
       .addOption(config());
     if (stage !== 'objects') command.addOption(node());
     // These always print JSON; scripts may ask for it explicitly.
-    if (stage !== 'transaction') command.addOption(output('json'));
+    if (stage !== 'transaction') command.addOption(outputOption('json'));
     else {
       command.addOption(stateDir());
       command.option('--from-empty', 'assume an empty kernel; needs no permissions', false);

@@ -1,6 +1,6 @@
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
-import type { Loaded } from '../controller/watch/source.ts';
+import type { LoadedManifests } from '../controller/watch/source.ts';
 import type { Log } from '../lib/process/log.ts';
 import { undeclaredText } from './machine-node.ts';
 
@@ -22,7 +22,7 @@ export function manifestLog(node: string, log: Log) {
   let staged: ReadonlySet<string> = new Set();
   let made: ClusterObjects['nodes'][number] | undefined;
 
-  function logProblems({ problems, objects }: Pick<Loaded, 'problems' | 'objects'>): void {
+  function logProblems({ problems, objects }: Pick<LoadedManifests, 'problems' | 'objects'>): void {
     const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
     const valid = new Set(objects.policies.map(({ name }) => name));
     for (const [line, problem] of now) {
@@ -36,7 +36,7 @@ export function manifestLog(node: string, log: Log) {
   }
 
   return {
-    problems({ problems, objects }: Loaded): void {
+    problems({ problems, objects }: LoadedManifests): void {
       const now = objects.policies.flatMap(({ name, spec }) => (spec.rollout === undefined ? [] : name));
       for (const policy of now)
         if (!staged.has(policy))

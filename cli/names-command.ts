@@ -1,4 +1,4 @@
-import { type KnownNames, knownNames } from '../agent/inspect/known-names.ts';
+import { knownNames, type NamesInForce } from '../agent/inspect/known-names.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode } from './node-data.ts';
@@ -23,7 +23,7 @@ export async function namesCommand(options: NamesOptions): Promise<ExitStatus> {
   return EXIT.done;
 }
 
-function toTable({ saved, names }: KnownNames): string {
+function toTable({ saved, names }: NamesInForce): string {
   if (saved === null || names.length === 0) {
     return 'No names: no rule on this node has an fqdn peer, or no name has resolved yet.\n';
   }

@@ -2,7 +2,7 @@ import { type RememberedNode, rememberedNode, rememberNode } from '../agent/run/
 import type { Log } from '../lib/process/log.ts';
 import type { NodeSight, SeenNode } from './node-sight.ts';
 
-interface NamingParts {
+interface NamingOptions {
   /** The name of the host. */
   readonly host: string;
   readonly stateDir: string;
@@ -16,19 +16,19 @@ const LOOK_INTERVAL = 1_000;
 
 /** Remembers by which name this machine is a Node, and says so when that is its former one. */
 export class Naming {
-  readonly #parts: NamingParts;
+  readonly #options: NamingOptions;
   #last: RememberedNode | null;
   #said = '';
   #saving: Promise<void> = Promise.resolve();
 
-  constructor(parts: NamingParts, last: RememberedNode | null) {
-    this.#parts = parts;
+  constructor(options: NamingOptions, last: RememberedNode | null) {
+    this.#options = options;
     this.#last = last;
   }
 
   /** Returns why this machine goes on under its former name; '': it doesn't. */
   tell({ node, state, lost }: SeenNode): string {
-    const { host, isRemembered, log } = this.#parts;
+    const { host, isRemembered, log } = this.#options;
     if (!isRemembered) return '';
     const problem =
       lost.length === 0
@@ -46,7 +46,7 @@ export class Naming {
 
   /** Calls back once `nodewall on --renamed` has accepted the new name. */
   untilAccepted(sight: Pick<NodeSight, 'forgetFormer'>, accepted: () => void): { close(): void } {
-    const { stateDir, host } = this.#parts;
+    const { stateDir, host } = this.#options;
     const look = async (): Promise<void> => {
       if (this.#said === '') return;
       await this.#saving;
@@ -64,7 +64,7 @@ export class Naming {
   }
 
   async #save(remembered: RememberedNode): Promise<void> {
-    const { host, stateDir, log } = this.#parts;
+    const { host, stateDir, log } = this.#options;
     try {
       await rememberNode(stateDir, remembered);
     } catch (error) {

@@ -6,9 +6,9 @@ import {
   example,
   kubeconfig,
   ofNode,
-  output,
+  outputOption,
   stateDir,
-  watch,
+  watchOption,
 } from './command-options.ts';
 
 /** Commands for the node on which they run. */
@@ -37,7 +37,7 @@ function addOff(program: Command, done: Done): void {
     .option('--reason <text>', 'the reason, for the log, the status of policies and an Event')
     .addOption(config())
     .addOption(stateDir())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -55,7 +55,7 @@ function addOn(program: Command, done: Done): void {
     .addOption(config())
     .addOption(stateDir())
     .option('--renamed', 'this machine, a Node without --node, has its new host name for good')
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('nodewall on'))
     .action(async (options) => done(await (await import('./off.ts')).on(options)));
 }
@@ -73,7 +73,7 @@ function addFlush(program: Command, done: Done): void {
     )
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -94,7 +94,7 @@ function addConfirm(program: Command, done: Done): void {
     .addOption(stateDir())
     .addOption(kubeconfig())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
@@ -112,7 +112,7 @@ function addRetry(program: Command, done: Done): void {
     .addOption(stateDir())
     .addOption(kubeconfig())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('nodewall retry', 'nodewall retry deny-all'))
     .action(async (policy, options) =>
       done(await (await import('./retry.ts')).retryCommand(policy, options)),
@@ -125,7 +125,7 @@ function addCleanup(program: Command, done: Done): void {
     .description('Remove everything of nodewall from the kernel, in nftables and iptables.')
     .addOption(config())
     .addOption(stateDir())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('nodewall cleanup'))
     .action(async (options) => done(await (await import('./cleanup.ts')).cleanup(options)));
 }
@@ -138,7 +138,7 @@ function addInterfaces(program: Command, done: Done): void {
     .addOption(stateDir())
     .addOption(ofNode())
     .addOption(kubeconfig())
-    .addOption(output('table', 'json'))
+    .addOption(outputOption('table', 'json'))
     .addHelpText('after', example('nodewall interfaces', 'nodewall interfaces --node worker-1'))
     .action(async (options) => done(await (await import('./interfaces.ts')).interfaces(options)));
 }
@@ -160,7 +160,7 @@ function addRules(program: Command, done: Done): void {
       false,
     )
     .option('--all-nodes', 'with --unused: that no packet has matched on any node of a cluster', false)
-    .addOption(output('table', 'json'))
+    .addOption(outputOption('table', 'json'))
     .addHelpText(
       'after',
       example(
@@ -207,7 +207,7 @@ function addLog(program: Command, done: Done): void {
     .option('--label <label>', 'only records with this logLabel')
     .option('--since <time>', 'only records since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .option('-n, --lines <number>', 'only the last records (default with --follow: 10)')
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -242,8 +242,8 @@ function addFlows(program: Command, done: Done): void {
     .option('--live', 'only those with connections now', false)
     .option('--since <time>', 'only those seen since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .option('-n, --lines <number>', 'at most so many of a node (default 200, most 1500)')
-    .addOption(watch())
-    .addOption(output('table', 'json'))
+    .addOption(watchOption())
+    .addOption(outputOption('table', 'json'))
     .addHelpText(
       'after',
       example(
@@ -281,7 +281,7 @@ function addImpact(program: Command, done: Done): void {
         .choices(['any', 'denied', 'allowed'])
         .default('any'),
     )
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -301,7 +301,7 @@ function addNames(program: Command, done: Done): void {
     .addOption(config())
     .addOption(ofNode())
     .addOption(kubeconfig())
-    .addOption(output('table', 'json'))
+    .addOption(outputOption('table', 'json'))
     .addHelpText('after', example('nodewall names', 'nodewall names --node worker-1'))
     .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
 }

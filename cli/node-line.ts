@@ -1,7 +1,7 @@
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 
 /** The namespace of agents, and the label of their pods. */
-export const NAMESPACE = 'nodewall-system';
+export const AGENT_NAMESPACE = 'nodewall-system';
 export const AGENT = 'app.kubernetes.io/name=nodewall-agent';
 
 /**
@@ -10,6 +10,6 @@ export const AGENT = 'app.kubernetes.io/name=nodewall-agent';
  * @param pod the agent's; absent: the line looks for it
  */
 export function lineFor(node: string, command: string, pod?: string): string {
-  const found = `"$(kubectl -n ${NAMESPACE} get pod -l ${AGENT} --field-selector spec.nodeName=${word(node)} -o name)"`;
-  return `kubectl -n ${NAMESPACE} exec ${pod === undefined ? found : word(pod)} -- ${command}`;
+  const found = `"$(kubectl -n ${AGENT_NAMESPACE} get pod -l ${AGENT} --field-selector spec.nodeName=${fieldText(node)} -o name)"`;
+  return `kubectl -n ${AGENT_NAMESPACE} exec ${pod === undefined ? found : fieldText(pod)} -- ${command}`;
 }

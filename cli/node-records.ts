@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type FilterOptions,
-  type ReadRecord,
+  type ParsedRecord,
   toFilter,
   toQuery,
   wholeNumber,
@@ -13,7 +13,7 @@ import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { print } from './output.ts';
-import { recordText, word } from './record-text.ts';
+import { fieldText, recordText } from './record-text.ts';
 
 export interface NodeRecordsOptions extends OfNode, FilterOptions {
   readonly allNodes: boolean;
@@ -23,7 +23,7 @@ export interface NodeRecordsOptions extends OfNode, FilterOptions {
 }
 
 /** A record is any object: the node may be newer. */
-const RECORD = object({}) as Shape<ReadRecord>;
+const RECORD = object({}) as Shape<ParsedRecord>;
 type Records = Of<typeof RECORDS>;
 const RECORDS = object({
   records: list(RECORD),
@@ -83,7 +83,7 @@ class FollowedNodes {
     return answers.size > 0;
   }
 
-  async #of(node: string): Promise<readonly ReadRecord[]> {
+  async #of(node: string): Promise<readonly ParsedRecord[]> {
     const query = queryOf(this.#options);
     const seen = this.#seen.get(node);
     if (seen !== undefined) query.set('since', seen.time);
@@ -103,11 +103,11 @@ class FollowedNodes {
     this.#failing.set(node, message);
   }
 
-  #unseen(node: string, { records, time: now }: Records): readonly ReadRecord[] {
+  #unseen(node: string, { records, time: now }: Records): readonly ParsedRecord[] {
     const before = this.#seen.get(node);
     const seen = before?.texts ?? new Set();
     const time = String(records.at(-1)?.time ?? before?.time ?? now);
-    const isLast = (one: ReadRecord): boolean => Date.parse(String(one.time)) >= Date.parse(time);
+    const isLast = (one: ParsedRecord): boolean => Date.parse(String(one.time)) >= Date.parse(time);
     const texts = records.filter(isLast).map((one) => JSON.stringify(one));
     this.#seen.set(node, { time, texts: new Set(texts) });
     return records.filter((one) => !seen.has(JSON.stringify(one)));
@@ -121,6 +121,6 @@ function queryOf(options: NodeRecordsOptions): URLSearchParams {
   return query;
 }
 
-function textOf(record: ReadRecord): string {
-  return `${word(record.node)}  ${recordText(record)}`;
+function textOf(record: ParsedRecord): string {
+  return `${fieldText(record.node)}  ${recordText(record)}`;
 }

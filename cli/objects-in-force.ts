@@ -1,7 +1,11 @@
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
-import { type Applied, appliedObjects, type RemovedObject } from '../controller/watch/applied-objects.ts';
+import {
+  type AppliedObjects,
+  appliedObjects,
+  type RemovedObject,
+} from '../controller/watch/applied-objects.ts';
 import { loadManifests, readManifests, unreadableProblems } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { hasErrors, printProblems } from './load.ts';
@@ -41,7 +45,7 @@ export async function machineObjects(stateDir: string, config: Config): Promise<
  * The objects with a change. Throws a CommandError (EXIT.refused) if the files have errors, or if
  * objects refer to what is removed: of a part of a change nothing can be said.
  */
-export async function changedObjects(
+export async function objectsAfterChange(
   inForce: ClusterObjects,
   { file, remove }: ChangeOptions,
   config: Config,
@@ -51,7 +55,11 @@ export async function changedObjects(
   const removed = remove.map(toRemoved);
   const options = { ...validateOptions(config), failsafe: null, egress: true };
   const { contents, list } = await readManifests(file, options);
-  const { objects, problems, absent }: Applied = appliedObjects(inForce, { contents, removed }, options);
+  const { objects, problems, absent }: AppliedObjects = appliedObjects(
+    inForce,
+    { contents, removed },
+    options,
+  );
   const all = [...unreadableProblems(list), ...problems];
   printProblems(all, '');
   const [first] = absent;

@@ -1,10 +1,10 @@
 import { KUBECTL_PLUGIN } from './edition.ts';
-import { run } from './program.ts';
+import { runNodewall } from './program.ts';
 import { watchOutput } from './watch-output.ts';
 
 // The entry of the kubectl plugin's executables (build/plugin). They are CommonJS, which cannot
 // wait at its top level.
 watchOutput();
-void run(process.argv, KUBECTL_PLUGIN).then((status) => {
+void runNodewall(process.argv, KUBECTL_PLUGIN).then((status) => {
   process.exitCode = status;
 });

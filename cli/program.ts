@@ -4,7 +4,7 @@ import { SHELLS } from '../lib/process/shell-completion.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { addClusterCommands } from './cluster-commands.ts';
 import { type Done, example } from './command-options.ts';
-import { type Edition, NODEWALL, named } from './edition.ts';
+import { type Edition, editionText, NODEWALL_EDITION } from './edition.ts';
 import { addEgressCommands } from './egress/egress-commands.ts';
 import { refuseMachineCommands } from './machine-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
@@ -19,7 +19,10 @@ import { addUninstallCommand } from './uninstall-command.ts';
  * The `nodewall` command: takes arguments, returns the exit status. Each action imports its code
  * when it runs, so that `--help` stays quick.
  */
-export async function run(argv: readonly string[], edition: Edition = NODEWALL): Promise<ExitStatus> {
+export async function runNodewall(
+  argv: readonly string[],
+  edition: Edition = NODEWALL_EDITION,
+): Promise<ExitStatus> {
   let status: ExitStatus = EXIT.done;
   const program = build(edition, (result) => {
     status = result;
@@ -31,7 +34,7 @@ export async function run(argv: readonly string[], edition: Edition = NODEWALL):
     // commander has printed its message; its help and version are not errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     if (error instanceof CommandError) {
-      process.stderr.write(errorText(named(error.message, edition)));
+      process.stderr.write(errorText(editionText(error.message, edition)));
       return error.status;
     }
     throw error;
@@ -46,8 +49,8 @@ function build(edition: Edition, done: Done): Command {
     .version(VERSION)
     .showHelpAfterError(`(try '${edition.name} --help')`)
     .configureOutput({
-      writeOut: (text) => process.stdout.write(named(text, edition)),
-      writeErr: (text) => process.stderr.write(named(text, edition)),
+      writeOut: (text) => process.stdout.write(editionText(text, edition)),
+      writeErr: (text) => process.stderr.write(editionText(text, edition)),
     })
     .exitOverride()
     .configureHelp({ showGlobalOptions: true });

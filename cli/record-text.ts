@@ -1,4 +1,4 @@
-import type { ReadRecord } from '../agent/record/record-filter.ts';
+import type { ParsedRecord } from '../agent/record/record-filter.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 
@@ -15,62 +15,64 @@ const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
  * A record as one human-readable line. Text that is not a plain word is quoted, so that a label
  * cannot send control sequences to the terminal.
  */
-export function recordText(record: ReadRecord): string {
+export function recordText(record: ParsedRecord): string {
   const rule =
     record.policy === undefined
-      ? word(record.event === 'rolledBack' ? record.event : record.reason)
-      : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`.trim();
-  const place = [word(record.interface), word(record.interfaceGroup)].filter((one) => one !== '').join('/');
+      ? fieldText(record.event === 'rolledBack' ? record.event : record.reason)
+      : `${fieldText(record.tier)} ${fieldText(record.policy)}/${fieldText(record.rule)}`.trim();
+  const place = [fieldText(record.interface), fieldText(record.interfaceGroup)]
+    .filter((one) => one !== '')
+    .join('/');
   const words = [
-    styled('dim', word(record.time)),
+    styled('dim', fieldText(record.time)),
     verdictText(record),
-    word(record.direction).padEnd(7),
+    fieldText(record.direction).padEnd(7),
     record.verdict === undefined ? '' : flowText(record),
     place === '' ? '' : `by ${place}`,
     rule,
-    record.label === undefined ? '' : `label=${word(record.label)}`,
+    record.label === undefined ? '' : `label=${fieldText(record.label)}`,
     record.traffic === 'NodePort' ? 'NodePort' : '',
-    record.after === undefined ? '' : styled('dim', `(after ${word(record.after)})`),
+    record.after === undefined ? '' : styled('dim', `(after ${fieldText(record.after)})`),
     record.event === 'ended'
-      ? `(established, ${word(record.reason)}${record.by === undefined ? '' : ` by ${word(record.by)}`})`
+      ? `(established, ${fieldText(record.reason)}${record.by === undefined ? '' : ` by ${fieldText(record.by)}`})`
       : '',
-    record.event === 'rolledBack' ? word(record.reason) : '',
+    record.event === 'rolledBack' ? fieldText(record.reason) : '',
     count(record.suppressed, 'more of this rule not recorded'),
     count(record.lost, 'records lost'),
   ];
   return words.filter((one) => one.trim() !== '').join('  ');
 }
 
-function verdictText({ verdict, audit }: ReadRecord): string {
+function verdictText({ verdict, audit }: ParsedRecord): string {
   if (verdict === undefined) return ' '.repeat(0);
-  const text = `${word(verdict)}${audit === true ? ' (audit)' : ''}`.padEnd('Reject (audit)'.length);
+  const text = `${fieldText(verdict)}${audit === true ? ' (audit)' : ''}`.padEnd('Reject (audit)'.length);
   const colour = COLOURS.get(verdict) ?? 'yellow';
   return styled(audit === true ? 'yellow' : colour, text);
 }
 
-function flowText(record: ReadRecord): string {
+function flowText(record: ParsedRecord): string {
   const { src, dst, srcPort, dstPort, icmpType, icmpCode, igmpType, originalDst, originalDstPort } = record;
   const kind = [icmpType ?? igmpType, icmpCode]
     .filter((one) => one !== undefined)
-    .map(word)
+    .map(fieldText)
     .join('/');
   const from = end(src, srcPort);
   const to = end(dst, dstPort);
   const asked = originalDst === undefined ? '' : ` (for ${end(originalDst, originalDstPort)})`;
-  return `${word(record.protocol)}${kind === '' ? '' : ` ${kind}`} ${from} → ${to}${asked}`;
+  return `${fieldText(record.protocol)}${kind === '' ? '' : ` ${kind}`} ${from} → ${to}${asked}`;
 }
 
 function end(address: unknown, port: unknown): string {
-  const text = word(address ?? '?');
+  const text = fieldText(address ?? '?');
   if (port === undefined) return text;
-  return text.includes(':') ? `[${text}]:${word(port)}` : `${text}:${word(port)}`;
+  return text.includes(':') ? `[${text}]:${fieldText(port)}` : `${text}:${fieldText(port)}`;
 }
 
 function count(value: unknown, what: string): string {
-  return value === undefined ? '' : styled('yellow', `(${word(value)} ${what})`);
+  return value === undefined ? '' : styled('yellow', `(${fieldText(value)} ${what})`);
 }
 
-export function word(value: unknown): string {
+export function fieldText(value: unknown): string {
   if (value === undefined) return '';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   if (/^[\w./:#@*-]*$/.test(text)) return text;

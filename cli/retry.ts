@@ -9,7 +9,7 @@ import { withCluster } from './cluster-api.ts';
 import { hasKubeconfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 
 interface RetryOptions {
   readonly stateDir: string;
@@ -98,8 +98,8 @@ function toText(retried: readonly HeldPolicy[]): string {
   return retried
     .map(({ apiGroup, policy, nodes }) => {
       const left = nodes.length - MOST_NODES;
-      const names = nodes.slice(0, MOST_NODES).map(word).join(', ');
-      return `Tried again: ${apiGroup}/${word(policy)}, which was held on ${names}${left > 0 ? ` and ${left} more` : ''}.\n`;
+      const names = nodes.slice(0, MOST_NODES).map(fieldText).join(', ');
+      return `Tried again: ${apiGroup}/${fieldText(policy)}, which was held on ${names}${left > 0 ? ` and ${left} more` : ''}.\n`;
     })
     .join('');
 }

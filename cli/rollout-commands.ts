@@ -1,6 +1,14 @@
 import type { Command } from 'commander';
 import { ROLLOUT_COMMANDS, type RolloutCommand } from '../apis/rollout.ts';
-import { config, type Done, example, kubeconfig, output, stateDir, watch } from './command-options.ts';
+import {
+  config,
+  type Done,
+  example,
+  kubeconfig,
+  outputOption,
+  stateDir,
+  watchOption,
+} from './command-options.ts';
 
 const WHAT: Readonly<Record<RolloutCommand, string>> = {
   pause: 'Begin no further step, until it is resumed.',
@@ -20,10 +28,10 @@ export function addRolloutCommands(program: Command, done: Done): void {
     .command('status')
     .description('Print how far the rollout of a policy is, or of all that have one, and why it waits.')
     .argument('[policy]', 'name of the ClusterNetworkPolicy')
-    .addOption(watch())
+    .addOption(watchOption())
     .addOption(kubeconfig())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -43,7 +51,7 @@ export function addRolloutCommands(program: Command, done: Done): void {
       .argument('<policy>', 'name of the ClusterNetworkPolicy; with a group, of any of its policies')
       .addOption(kubeconfig())
       .addOption(config())
-      .addOption(output('text', 'json'))
+      .addOption(outputOption('text', 'json'))
       .addHelpText('after', example(`nodewall rollout ${command} protect-ssh --kubeconfig ~/.kube/config`))
       .action(async (policy, options) =>
         done(await (await import('./rollout.ts')).steerRollout(command, policy, options)),
@@ -62,7 +70,7 @@ function addUndo(program: Command, done: Done): void {
     .addOption(kubeconfig())
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('nodewall undo', 'nodewall undo protect-ssh', 'nodewall undo --machine'))
     .action(async (policy, options) =>
       done(await (await import('./undo.ts')).undoCommand(policy, options, program.name())),

@@ -39,7 +39,7 @@ export function toShown({ metadata: { name, generation }, status }: PolicyWithRo
   };
 }
 
-export function statusText(rollouts: readonly ShownRollout[]): string {
+export function rolloutsText(rollouts: readonly ShownRollout[]): string {
   if (rollouts.length === 0) return 'No policy has a rollout: all nodes have the present versions.\n';
   const rows = rollouts.map(({ policy, group, progress, nodes, updated, confirmed }) => [
     ...[policy, group ?? '-', progress],

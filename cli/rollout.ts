@@ -10,8 +10,8 @@ import { json, print } from './output.ts';
 import {
   type PolicyWithRollout,
   recordOnly,
+  rolloutsText,
   type ShownRollout,
-  statusText,
   toShown,
 } from './rollout-text.ts';
 import type { ChangedPolicy } from './undo-text.ts';
@@ -40,7 +40,7 @@ export async function rolloutStatus(
       const rollouts = policies.flatMap((each) => toShown(each) ?? []);
       const [first] = policies;
       if (policy !== undefined && first !== undefined && rollouts.length === 0) throw withoutRollout(first);
-      await show(options.output === 'json' ? json(rollouts) : statusText(rollouts));
+      await show(options.output === 'json' ? json(rollouts) : rolloutsText(rollouts));
       return EXIT.done;
     }),
   );
@@ -66,7 +66,7 @@ export async function steerRollout(
       const now = await one(request, policy);
       const shown = toShown(now);
       if (shown !== null && actedOn(now) === value) {
-        await print(options.output === 'json' ? json([shown]) : statusText([shown]));
+        await print(options.output === 'json' ? json([shown]) : rolloutsText([shown]));
         const remark = remarkOn(command, shown);
         if (remark !== null) process.stderr.write(`${remark.text}\n`);
         return remark?.status ?? EXIT.done;

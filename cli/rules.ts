@@ -13,7 +13,7 @@ import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode, sayFailed } from './node-data.ts';
 import { errorText, json, print, table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 
 interface RulesOptions extends OfNode {
   readonly stateDir: string;
@@ -51,7 +51,7 @@ export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
   if (unused !== false) await printUnused(unusedRules([found], from), options);
   else if (output === 'json') await print(json({ node, rules, spoofed }));
   else if (rules.length > 0) await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}`);
-  else await print(`${noRules(policy)} in force on ${word(node)}.\n`);
+  else await print(`${noRules(policy)} in force on ${fieldText(node)}.\n`);
   return EXIT.done;
 }
 

@@ -1,5 +1,10 @@
 import { ruleCounts, toRuleCounts } from '../agent/inspect/rule-counts.ts';
-import { type SeenFinding, type SeenFindings, type SeenNode, seenLint } from '../agent/inspect/seen-lint.ts';
+import {
+  type NodeObservation,
+  type SeenFinding,
+  type SeenFindings,
+  seenLint,
+} from '../agent/inspect/seen-lint.ts';
 import { toTime } from '../agent/record/record-filter.ts';
 import type { SeenFindingKind } from '../apis/lint/finding.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
@@ -12,7 +17,7 @@ import { nodesText, summaryText } from './lint.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { allFlowsOfMachine, allFlowsOfNode } from './node-flows.ts';
 import { json, print } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 import { lastText } from './rules.ts';
 
 interface SeenLintOptions extends OfNode {
@@ -54,14 +59,14 @@ export async function seenLintCommand(options: SeenLintOptions): Promise<ExitSta
   return shown.findings.length > 0 ? EXIT.invalid : EXIT.done;
 }
 
-async function ofMachine(options: SeenLintOptions): Promise<SeenNode> {
+async function ofMachine(options: SeenLintOptions): Promise<NodeObservation> {
   const counts = await ruleCounts(options.stateDir);
   return { counts, flows: await seenBy(counts.node, () => allFlowsOfMachine(options)) };
 }
 
 /** Asks all nodes; those that do not answer are named. */
-async function ofCluster(request: KubeApi, node: string | undefined): Promise<SeenNode[]> {
-  const ask = async (one: string): Promise<SeenNode> => {
+async function ofCluster(request: KubeApi, node: string | undefined): Promise<NodeObservation[]> {
+  const ask = async (one: string): Promise<NodeObservation> => {
     const counts = toRuleCounts(await askNode(request, one, 'counters'));
     return { counts, flows: await seenBy(one, () => allFlowsOfNode(request, one)) };
   };
@@ -83,7 +88,7 @@ function toText({ findings, tooYoung, unseen }: SeenFindings, since: string): st
   const notes = [
     tooYoung > 0 ? `${tooYoung} more rules without a hit are not counted for so long` : '',
     unseen.length > 0
-      ? `no flow inventory reaches back so far${nodesText(unseen.map(word))}: which of their rules are wider than seen is not known`
+      ? `no flow inventory reaches back so far${nodesText(unseen.map(fieldText))}: which of their rules are wider than seen is not known`
       : '',
   ].filter((note) => note !== '');
   const window = [`Judged by what was counted and seen since ${since}`, ...notes].join('; ');
@@ -92,15 +97,15 @@ function toText({ findings, tooYoung, unseen }: SeenFindings, since: string): st
 
 function blockOf(finding: SeenFinding): string {
   const { kind, policy, rule, direction, nodes } = finding;
-  const title = `${kind}: ${word(policy)}/${word(rule)} (${word(direction)})${nodesText(nodes.map(word))}`;
+  const title = `${kind}: ${fieldText(policy)}/${fieldText(rule)} (${fieldText(direction)})${nodesText(nodes.map(fieldText))}`;
   return `${title}\n  ${sentence(finding, kind)}\n`;
 }
 
 function sentence({ width, networks, services, since, lastHit }: SeenFinding, kind: SeenFindingKind): string {
-  const seen = [...services, ...networks].map((one) => one.split(' ').map(word).join(' ')).join(', ');
+  const seen = [...services, ...networks].map((one) => one.split(' ').map(fieldText).join(' ')).join(', ');
   switch (kind) {
     case 'not-hit':
-      return `no packet matched it in this time; last hit: ${word(lastText({ lastHit }))}, counted since ${word(lastText({ lastHit: since }))}`;
+      return `no packet matched it in this time; last hit: ${fieldText(lastText({ lastHit }))}, counted since ${fieldText(lastText({ lastHit: since }))}`;
     case 'wider-than-seen': {
       const ports = services.length > 0 ? `${width?.ports} ports` : '';
       const prefixes = [width?.v4 ?? null, width?.v6 ?? null].map((one, i) =>
@@ -111,7 +116,7 @@ function sentence({ width, networks, services, since, lastHit }: SeenFinding, ki
             : `IPv${4 + 2 * i} networks of up to /${one}`,
       );
       const allowed = [...prefixes, ports].filter((one) => one !== '').join(' and ');
-      return `allows ${allowed}; its flows since ${word(since)} had only ${seen}`;
+      return `allows ${allowed}; its flows since ${fieldText(since)} had only ${seen}`;
     }
     case 'failsafe-in-effect':
       return `would deny flows that the failsafe list keeps: ${seen}`;

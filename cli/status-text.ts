@@ -3,7 +3,7 @@ import type { NodePhase } from '../apis/node-phase.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 
 interface RolloutUnderWay {
   readonly policy: string;
@@ -33,7 +33,7 @@ export function statusText({ nodes, policies, guardrails, rollouts, problems }: 
   const rows: string[][] = [];
   for (const [, alike] of Map.groupBy(problems, ({ object, phase }) => `${object.split('/')[0]} ${phase}`)) {
     for (const { object, phase, message } of alike.slice(0, MOST_ALIKE))
-      rows.push([word(object), phase, oneLine(message)]);
+      rows.push([fieldText(object), phase, oneLine(message)]);
     const [first] = alike;
     const left = alike.length - MOST_ALIKE;
     if (left > 0 && first !== undefined) rows.push([`${left} more`, first.phase, '-o json shows all']);
@@ -45,7 +45,7 @@ export function statusText({ nodes, policies, guardrails, rollouts, problems }: 
     ['guardrails', countText(guardrails)],
     ...rollouts.map(({ policy, progress, message }, i) => [
       i === 0 ? 'rollouts' : '',
-      oneLine(`${word(policy)}: ${progress}. ${message}`),
+      oneLine(`${fieldText(policy)}: ${progress}. ${message}`),
     ]),
   ];
   const summary = counts.map(([name = '', text]) => `${styled('bold', name.padEnd(12))}${text}\n`).join('');

@@ -5,7 +5,7 @@ import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 import { readSavedManifests } from './saved-manifests.ts';
 import { oneLine } from './status-text.ts';
 
@@ -40,7 +40,7 @@ export async function undoOnMachine(
   if (policy !== undefined)
     throw new CommandError(
       EXIT.invalid,
-      `${word(policy)}: earlier versions are not kept on this machine; for a cluster give --kubeconfig\n${textOf(ways)}`.trimEnd(),
+      `${fieldText(policy)}: earlier versions are not kept on this machine; for a cluster give --kubeconfig\n${textOf(ways)}`.trimEnd(),
     );
   await print(output === 'json' ? json(ways) : textOf(ways));
   return EXIT.done;
@@ -78,16 +78,16 @@ function textOf({ isRunning, isOff, manifests, tried, held }: MachineWaysBack): 
     ...(isOff ? ['nodewall is off on this machine: no rule of it is in force, until nodewall on.'] : []),
     ...tried.map(
       (key) =>
-        `${word(key)}: its change is tried; it takes itself back, unless its probes or nodewall confirm confirm it.`,
+        `${fieldText(key)}: its change is tried; it takes itself back, unless its probes or nodewall confirm confirm it.`,
     ),
     ...held.map(
       ({ policy, since, reason }) =>
-        `${word(policy)}: was taken back at ${word(since)} (${oneLine(reason)}), until it is edited; nodewall retry applies it again.`,
+        `${fieldText(policy)}: was taken back at ${fieldText(since)} (${oneLine(reason)}), until it is edited; nodewall retry applies it again.`,
     ),
     ...(tried.length + held.length === 0 ? ['No change is tried or taken back on this machine.'] : []),
     manifests === null
       ? 'The agent follows a controller: undo in the cluster, with --kubeconfig.'
-      : `Go back: restore ${manifests.map(word).join(', ')}; ${isRunning ? 'the agent applies it at once' : 'the agent, which does not run, applies it when it starts'}.`,
+      : `Go back: restore ${manifests.map(fieldText).join(', ')}; ${isRunning ? 'the agent applies it at once' : 'the agent, which does not run, applies it when it starts'}.`,
     ...(isOff ? [] : ['All rules off, at once: nodewall off.']),
   ];
   return lines.map((line) => `${line}\n`).join('');

@@ -1,8 +1,8 @@
 import type { RolloutState } from '../apis/rollout.ts';
-import { changesOf, type ObjectMetadata } from '../controller/kubeapi/managed-fields.ts';
+import { managerChanges, type ObjectMetadata } from '../controller/kubeapi/managed-fields.ts';
 import { compareText } from '../lib/sharing/order.ts';
 import { table } from './output.ts';
-import { word } from './record-text.ts';
+import { fieldText } from './record-text.ts';
 import { type PolicyWithRollout, recordOnly, toShown } from './rollout-text.ts';
 
 export interface ChangedPolicy extends PolicyWithRollout {
@@ -53,9 +53,9 @@ export function waysBack(policies: readonly ChangedPolicy[], program: string): W
 
 function wayBack(policy: ChangedPolicy, program: string): WayBack {
   const { name } = policy.metadata;
-  const quoted = word(name);
+  const quoted = fieldText(name);
   const shown = toShown(policy);
-  const [change] = changesOf(policy.metadata).filter(({ fields }) =>
+  const [change] = managerChanges(policy.metadata).filter(({ fields }) =>
     fields.some((field) => field.startsWith('spec.')),
   );
   const found = {
@@ -80,11 +80,11 @@ export function waysBackText(ways: readonly WayBack[], program: string): string 
   const undoable = ways.filter(({ way }) => way === 'undo');
   const others = ways.filter(({ way }) => way !== 'undo');
   const rows = [...undoable, ...others.slice(0, MOST_OTHERS)].map((one) => [
-    word(one.policy),
-    one.group === null ? '-' : word(one.group),
-    one.changed === null ? '-' : word(one.changed),
-    one.by === null ? '-' : word(one.by),
-    one.rollout === null ? '-' : word(one.rollout),
+    fieldText(one.policy),
+    one.group === null ? '-' : fieldText(one.group),
+    one.changed === null ? '-' : fieldText(one.changed),
+    one.by === null ? '-' : fieldText(one.by),
+    one.rollout === null ? '-' : fieldText(one.rollout),
     wayText(one),
   ]);
   const left = others.length - MOST_OTHERS;

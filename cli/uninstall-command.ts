@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { config, type Done, example, output } from './command-options.ts';
+import { config, type Done, example, outputOption } from './command-options.ts';
 
 /** `nodewall uninstall`. */
 export function addUninstallCommand(program: Command, done: Done): void {
@@ -14,7 +14,7 @@ export function addUninstallCommand(program: Command, done: Done): void {
     .option('--keep-objects', 'delete nothing: only switch off and wait (as the Helm chart does)', false)
     .option('--crds', 'delete the CustomResourceDefinitions too, and with them every policy', false)
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(

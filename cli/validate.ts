@@ -7,7 +7,7 @@ import { compile } from '../controller/compile/compile.ts';
 import type { LeftOutEndpoints } from '../controller/compile/service-set.ts';
 import { withGuardrails } from '../controller/guardrail/as-policies.ts';
 import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
-import { loadManifests, type Places } from '../controller/watch/manifests.ts';
+import { loadManifests, type PolicyPlaces } from '../controller/watch/manifests.ts';
 import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
 import { groupNodeWarnings } from '../controller/webhook/group-nodes.ts';
 import { hiddenPodWarnings, masquerader } from '../controller/webhook/hidden-pods.ts';
@@ -84,7 +84,7 @@ export async function validate(options: ValidateCommandOptions): Promise<ExitSta
 function closedProblems(
   objects: ClusterObjects,
   { failsafe, masquerade }: Config,
-  places: Places,
+  places: PolicyPlaces,
 ): Problem[] {
   const by = masquerader(objects, masquerade);
   const leftOut = leftOutEndpoints(objects);

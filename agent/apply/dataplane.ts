@@ -22,7 +22,7 @@ export interface Reconciler<Desired> {
 }
 
 export interface Applied {
-  readonly change: Change;
+  readonly change: DataplaneChange;
   /** Why unused objects could not be garbage-collected; null if they were. */
   readonly leftBehind: Error | null;
   /**
@@ -45,7 +45,7 @@ export interface Applied {
 }
 
 /** The effect of an apply. */
-export interface Change {
+export interface DataplaneChange {
   readonly isEmpty: boolean;
   /** Rules or chains changed, not only members of sets. */
   readonly changesStructure: boolean;

@@ -14,7 +14,7 @@ export interface DeadlineKernel {
   isThere(): Promise<boolean>;
 }
 
-interface DeadlineParts {
+interface DeadlineKeeperOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly kernel: DeadlineKernel;
@@ -39,7 +39,7 @@ const TICK = 20;
  * of the whole table).
  */
 export class DeadlineKeeper {
-  readonly #parts: DeadlineParts;
+  readonly #options: DeadlineKeeperOptions;
   readonly #lane = new Lane();
   #milliseconds: number | null = null;
   /** The kernel counts from then on, or later (monotonic milliseconds). */
@@ -47,8 +47,8 @@ export class DeadlineKeeper {
   #cancel = (): void => {};
   #isClosed = false;
 
-  constructor(parts: DeadlineParts) {
-    this.#parts = parts;
+  constructor(options: DeadlineKeeperOptions) {
+    this.#options = options;
   }
 
   /** Milliseconds of the deadline in the kernel; null: it has none. */
@@ -59,12 +59,12 @@ export class DeadlineKeeper {
   /** Before the first change: whether an earlier run ended while its rules had a deadline. */
   async isLeft(): Promise<boolean> {
     // Where the kernel cannot be asked, it may be so.
-    return await this.#parts.kernel.isThere().catch(() => true);
+    return await this.#options.kernel.isThere().catch(() => true);
   }
 
   /** Monotonic milliseconds: to be asked before a change is made that has a deadline. */
   now(): number {
-    return this.#parts.clock.now();
+    return this.#options.clock.now();
   }
 
   /**
@@ -83,7 +83,7 @@ export class DeadlineKeeper {
   /** As `begin`, where the change failed: perhaps only after the rules were in force. */
   async beginIfThere(milliseconds: number, since: number): Promise<void> {
     if (this.#isClosed || this.#milliseconds !== null) return;
-    const { kernel } = this.#parts;
+    const { kernel } = this.#options;
     await this.#lane.run(async () => {
       const isThere = await kernel.move(milliseconds).then(
         () => true,
@@ -120,7 +120,7 @@ export class DeadlineKeeper {
       if (milliseconds === null) return true;
       const from = this.#from;
       const isMoved = await this.#move(milliseconds);
-      if (isMoved === 'there' && this.#parts.clock.now() - from < milliseconds - TICK) return true;
+      if (isMoved === 'there' && this.#options.clock.now() - from < milliseconds - TICK) return true;
       // Also where the rules are about to be replaced by others: these are not tried any more.
       if (isMoved === 'failed' || this.#milliseconds === null) return false;
       this.#passed();
@@ -135,7 +135,7 @@ export class DeadlineKeeper {
   }
 
   async #move(milliseconds: number): Promise<'there' | 'gone' | 'failed'> {
-    const { clock, kernel, log } = this.#parts;
+    const { clock, kernel, log } = this.#options;
     const began = clock.now();
     this.#cancel();
     try {
@@ -156,11 +156,11 @@ export class DeadlineKeeper {
 
   #again(after: number): void {
     if (this.#milliseconds === null) return;
-    this.#cancel = this.#parts.clock.after(after, () => void this.check());
+    this.#cancel = this.#options.clock.after(after, () => void this.check());
   }
 
   #passed(): void {
-    const { log, passed } = this.#parts;
+    const { log, passed } = this.#options;
     const message =
       'the deadline of the rules that are tried had passed: the agent did not run for a while, and the failsafe list was accepted whatever the rules say; these are not confirmed';
     log.warn(message, { stage: 'guard', seconds: (this.#milliseconds ?? 0) / 1000 });

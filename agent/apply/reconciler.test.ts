@@ -20,7 +20,7 @@ import { ApplyError } from './apply-error.ts';
 import { toBatches } from './netlink/batches.ts';
 import { type ElementsCommand, elementCount } from './plan/command.ts';
 import type { CurrentState } from './plan/current-state.ts';
-import { isEmpty, replacement, transaction } from './plan/transaction.ts';
+import { isEmptyTransaction, replacement, transaction } from './plan/transaction.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
 async function assertHolds(kernel: FakeKernel, ruleset: Ruleset): Promise<void> {
@@ -51,7 +51,7 @@ describe('the reconciler', () => {
     await assertHolds(kernel, RULESET);
     assert.deepEqual(await reconciler.verify(), []);
     const before = await kernel.generation();
-    assert.ok(isEmpty((await reconciler.apply(rulesetOf([...OBJECTS].reverse()))).transaction));
+    assert.ok(isEmptyTransaction((await reconciler.apply(rulesetOf([...OBJECTS].reverse()))).transaction));
     assert.equal(await kernel.generation(), before);
   });
 
@@ -256,7 +256,7 @@ describe('keys that are removed while the rules around their map change', () => 
     assert.deepEqual([...new Set(seen)], ['2 2', '1 1']);
     await assertHolds(kernel, index([22]));
     assert.deepEqual(await reconciler.verify(), []);
-    assert.ok(isEmpty((await reconciler.apply(index([22]))).transaction));
+    assert.ok(isEmptyTransaction((await reconciler.apply(index([22]))).transaction));
   });
 
   it('need no interim ruleset if the rules stay or no key is removed', async () => {
@@ -279,7 +279,7 @@ describe('a restart', () => {
     const handles = [...(kernel.table()?.chains.values() ?? [])].map(({ handle }) => handle);
     for (const options of [{ remembered }, {}, { remembered: { refuse: 'other' } }]) {
       const later = new NodeRuleReconciler(kernel, options);
-      assert.ok(isEmpty((await later.apply(RULESET)).transaction));
+      assert.ok(isEmptyTransaction((await later.apply(RULESET)).transaction));
       const now = [...(kernel.table()?.chains.values() ?? [])].map(({ handle }) => handle);
       assert.deepEqual(now, handles);
       assert.deepEqual(await later.verify(), []);
@@ -334,7 +334,7 @@ describe('a restart', () => {
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
     reconciler.invalidate();
-    assert.ok(isEmpty((await reconciler.apply(RULESET)).transaction));
+    assert.ok(isEmptyTransaction((await reconciler.apply(RULESET)).transaction));
     assert.deepEqual(await reconciler.verify(), []);
   });
 });
@@ -463,7 +463,7 @@ describe('any ruleset to any other', function () {
       await reconciler.apply(after);
       await assertHolds(kernel, after);
       assert.deepEqual(await reconciler.verify(), []);
-      assert.ok(isEmpty((await reconciler.apply(after)).transaction));
+      assert.ok(isEmptyTransaction((await reconciler.apply(after)).transaction));
     });
   });
 

@@ -16,9 +16,9 @@ import {
 import { readCurrentState, type TableReading } from './netlink/reading.ts';
 import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';
-import { compare } from './plan/compare.ts';
+import { rulesetDifferences } from './plan/compare.ts';
 import { type CurrentState, holdsChain, stateAfter, withUnusedBaseChains } from './plan/current-state.ts';
-import { difference } from './plan/difference.ts';
+import { mapDifference } from './plan/difference.ts';
 import {
   changesStructure,
   interimRuleset,
@@ -133,7 +133,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const change = transaction(current, desired);
     // A changed chain that has no command of its own leads to a chain that was renamed: its digest
     // changes with the target's name.
-    const rewritten = difference(current.chains, desired.chains).changed.flatMap((one) =>
+    const rewritten = mapDifference(current.chains, desired.chains).changed.flatMap((one) =>
       holdsChain(one.current, one.desired) ? [] : [one.desired.name],
     );
     const found = this.#exact === null ? this.#found : null;
@@ -257,7 +257,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     this.#exact = null;
     this.#proven = null;
     this.#found = await this.#read();
-    const differences = compare(this.#applied, this.#found.current);
+    const differences = rulesetDifferences(this.#applied, this.#found.current);
     if (differences.length === 0) {
       this.#exact = this.#applied;
       this.#proven = this.#found.generation;

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
-import { Bundle } from '../../lib/process/bundle.ts';
+import { SupportBundle } from '../../lib/process/bundle.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { FlowInventory } from '../flows/flow-inventory.ts';
@@ -37,7 +37,7 @@ describe('support bundle of a machine', () => {
     );
     await writeFile(join(stateDir, 'planted'), 'planted-4');
     const path = join(stateDir, 'bundle.tar.gz');
-    const bundle = new Bundle(path, { version: '0.1.0', now: 0 });
+    const bundle = new SupportBundle(path, { version: '0.1.0', now: 0 });
     await collectMachine({ bundle, stateDir, config, withFlows: false });
     const { parts, leftOut } = await bundle.close();
     assert.deepEqual(
@@ -62,7 +62,7 @@ describe('support bundle of a machine', () => {
   it('has the flow inventory if it is asked for, and names the lack of one', async () => {
     const collected = async (name: string) => {
       const path = join(stateDir, name);
-      const bundle = new Bundle(path, { version: '0.1.0', now: 0 });
+      const bundle = new SupportBundle(path, { version: '0.1.0', now: 0 });
       await collectMachine({ bundle, stateDir, config: DEFAULT_CONFIG, withFlows: true });
       const manifest = await bundle.close();
       const hasFlows = manifest.parts.some(({ name }) => name === 'flows.jsonl');

@@ -8,7 +8,7 @@ import { LOG_FIELDS } from '../../apis/log-fields.ts';
 import { FLOWS_LEFT_OUT } from '../../apis/node-flows.ts';
 import type { NodeData } from '../../apis/node-question.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
-import type { Bundle } from '../../lib/process/bundle.ts';
+import type { SupportBundle } from '../../lib/process/bundle.ts';
 import { logLines } from '../../lib/process/log-lines.ts';
 import { redactor } from '../../lib/sharing/redact.ts';
 import type { Variant } from '../apply/iptables/tools.ts';
@@ -19,7 +19,7 @@ import { savedFlows } from '../run/flow-inventory.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
 interface MachineBundleOptions {
-  readonly bundle: Bundle;
+  readonly bundle: SupportBundle;
   readonly stateDir: string;
   readonly config: Config;
   /** Whether the agent's flow inventory is part of it. */

@@ -8,8 +8,8 @@ import type { Config } from '../../apis/config.ts';
 import {
   type CheckLine,
   firstLine,
+  firstNames,
   isAtLeast,
-  named,
   ok,
   problem,
   ROOT_NEEDED,
@@ -108,7 +108,7 @@ async function missingCommands(): Promise<CheckLine | null> {
   const versions = await Promise.all(commands.map((command) => versionOf(command)));
   const missing = commands.filter((_, i) => versions[i] === null);
   if (missing.length === 0) return null;
-  return problem('dataplane', `not installed: ${named(missing)}`, 'apt install iptables ipset');
+  return problem('dataplane', `not installed: ${firstNames(missing)}`, 'apt install iptables ipset');
 }
 
 async function iptablesWorks(): Promise<CheckLine> {
@@ -165,12 +165,12 @@ async function otherTables({ config }: MachineCheckOptions): Promise<readonly Ch
   const texts = dropping.map(({ family, table, chain }) => `${family} ${table} ${chain}`);
   const lines: CheckLine[] = [];
   if (texts.length > 0)
-    lines.push(warning('other tables', `base chains that drop by default: ${named(texts)}`, next));
+    lines.push(warning('other tables', `base chains that drop by default: ${firstNames(texts)}`, next));
   if (legacyTables.length > 0)
     lines.push(
       warning(
         'other tables',
-        `iptables-legacy has tables: ${named(legacyTables)}`,
+        `iptables-legacy has tables: ${firstNames(legacyTables)}`,
         'see iptables-legacy-save',
       ),
     );
@@ -219,7 +219,7 @@ async function rulesOfOthers(
   const nft = new Nftables();
   try {
     const tables = await otherRules(nft, await legacyTables(), wanted);
-    return tables.length === 0 ? ok(check, none) : warning(check, `${some}: ${named(tables)}`, next);
+    return tables.length === 0 ? ok(check, none) : warning(check, `${some}: ${firstNames(tables)}`, next);
   } catch (error) {
     return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
   } finally {

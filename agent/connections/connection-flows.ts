@@ -46,9 +46,9 @@ export function connectionFlows(options: FlowsOptions): (entry: ConntrackEntry) 
   return ({ family, protocol, status, tcpState, original, reply }) => {
     const { expected, dying, destinationNat } = CONNTRACK_STATUS;
     if ((status & (expected | dying)) !== 0 || TCP_ENDED.has(tcpState) || protocol === IGMP) return [];
-    const src = addressOf(original.source);
-    const originalDst = addressOf(original.destination);
-    const dst = addressOf(reply.source);
+    const src = addressOfBytes(original.source);
+    const originalDst = addressOfBytes(original.destination);
+    const dst = addressOfBytes(reply.source);
     const starts = facts.own.has(src);
     const common = {
       protocol,
@@ -104,7 +104,7 @@ function possibleGroups(
 }
 
 /** The address of 4 or 16 bytes in network byte order. */
-export function addressOf(bytes: Uint8Array): Address {
+export function addressOfBytes(bytes: Uint8Array): Address {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length === 4) return { family: 4, value: BigInt(view.getUint32(0)) };
   return { family: 6, value: (view.getBigUint64(0) << 64n) | view.getBigUint64(8) };

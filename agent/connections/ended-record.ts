@@ -2,8 +2,8 @@ import { formatAddress } from '../../lib/net/address.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { protocolName } from '../record/packet.ts';
 import { ruleFields } from '../record/reader.ts';
-import { type ConnectionRecord, type EndReason, timeText } from '../record/record.ts';
-import { addressOf } from './connection-flows.ts';
+import { type ConnectionRecord, type EndReason, microsecondsText } from '../record/record.ts';
+import { addressOfBytes } from './connection-flows.ts';
 import type { Denial } from './connection-judge.ts';
 
 /** Why connections are ended, and at whose command. */
@@ -24,13 +24,13 @@ export function endedRecord(
   wall: number,
 ): ConnectionRecord {
   const [src, dst, originalDst] = [original.source, reply.source, original.destination].map((bytes) =>
-    formatAddress(addressOf(bytes)),
+    formatAddress(addressOfBytes(bytes)),
   );
   const { sourcePort: srcPort, destinationPort: originalDstPort, icmpType, icmpCode } = original;
   const dstPort = reply.sourcePort;
   const isTranslated = originalDst !== dst || originalDstPort !== dstPort;
   return {
-    time: timeText(wall),
+    time: microsecondsText(wall),
     node,
     event: 'ended',
     ...cause,

@@ -160,7 +160,7 @@ function isHidden(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'NOT_PERMITTED';
 }
 
-export function warnHidden(log: Warnings, node: string, hidden: readonly LeftOverError[]): void {
+export function logHidden(log: Warnings, node: string, hidden: readonly LeftOverError[]): void {
   for (const { from, error } of hidden) {
     log.warn(
       'cannot check another dataplane for left-over rules of nodewall; run nodewall cleanup on the node',
@@ -184,7 +184,7 @@ export async function holdRules(
       if (await from.holdsRules()) return true;
     } catch (error) {
       if (!isHidden(error) || !others.includes(from)) throw error;
-      warnHidden(log, node, [{ from, error: error as Error }]);
+      logHidden(log, node, [{ from, error: error as Error }]);
     }
   }
   return false;

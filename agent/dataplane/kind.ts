@@ -51,7 +51,7 @@ export interface OpenDataplane {
   readonly details: Readonly<Record<string, string>>;
 }
 
-export interface Planned {
+interface Planned {
   readonly kernel: Kernel;
   readonly state: NodeState;
   readonly config: Config;

@@ -1,6 +1,6 @@
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
-import { type Dataplane, type Dataplanes, removeEach, warnHidden } from './dataplane.ts';
+import { type Dataplane, type Dataplanes, logHidden, removeEach } from './dataplane.ts';
 
 /**
  * Removes the rules of other dataplanes once the chosen one has everything in force, never before:
@@ -34,7 +34,7 @@ export function dataplaneMigration(
       return true;
     }
     const { removed, hidden, failed } = await removeEach(left);
-    warnHidden(log, node, hidden);
+    logHidden(log, node, hidden);
     for (const { from, error } of failed) {
       log.warn('cannot remove the rules of the previous dataplane; both are in force, retrying', {
         node,

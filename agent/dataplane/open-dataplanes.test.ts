@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { type Trial, tryNftables } from '../apply/netlink/nft-trial.ts';
+import { type NftTrial, tryNftables } from '../apply/netlink/nft-trial.ts';
 import { chooseDataplane } from './open-dataplanes.ts';
 
-const WORKS: Trial = { works: true };
-const OF_IPTABLES: { trial: Trial } = { trial: WORKS };
-const REFUSED: Trial = { works: false, why: 'Operation not supported' };
+const WORKS: NftTrial = { works: true };
+const OF_IPTABLES: { trial: NftTrial } = { trial: WORKS };
+const REFUSED: NftTrial = { works: false, why: 'Operation not supported' };
 
 /** The choice, with these results of the ways to try nf_tables; null: the way is not available. */
-function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly (Trial | null)[]) {
-  const asked: (Trial | null)[] = [];
+function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly (NftTrial | null)[]) {
+  const asked: (NftTrial | null)[] = [];
   const ways = trials.map((trial) => async () => {
     asked.push(trial);
     return trial;

@@ -37,7 +37,7 @@ interface EgressDataplaneOptions {
 }
 
 /** The parts of one run. */
-interface OpenParts {
+interface OpenDataplaneOptions {
   readonly floating: OpenFloating;
   readonly health: EgressHealth;
   readonly rulesets: EgressRulesets;
@@ -50,7 +50,7 @@ interface OpenParts {
 export class EgressDataplane implements DataplaneExtension {
   readonly #options: EgressDataplaneOptions;
   #floating: OpenFloating | null = null;
-  #parts: OpenParts | null = null;
+  #parts: OpenDataplaneOptions | null = null;
 
   constructor(options: EgressDataplaneOptions) {
     this.#options = options;

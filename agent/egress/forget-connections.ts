@@ -10,7 +10,7 @@ import { type EndedConnections, mergeEnded } from './lingering.ts';
 import { GATEWAY, hasWay, MARK_MASK } from './render/marks.ts';
 import { type Connections, retriedDeletion } from './retried-deletion.ts';
 
-interface ForgettingParts {
+interface ForgettingConnectionsOptions {
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
   readonly waker: Pick<ClientWaker, 'wake'>;
@@ -23,8 +23,8 @@ interface ForgettingParts {
  * mark or an address may be in use again, and connections that began meanwhile are ended as well:
  * they cannot be told from those that would leave by the wrong gateway, and begin anew.
  */
-export function forgettingConnections(parts: ForgettingParts): Retried<EndedConnections> {
-  const { waker, ...rest } = parts;
+export function forgettingConnections(options: ForgettingConnectionsOptions): Retried<EndedConnections> {
+  const { waker, ...rest } = options;
   return retriedDeletion({
     ...rest,
     problem: 'cannot end connections whose gateway changed',

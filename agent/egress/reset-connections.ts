@@ -2,7 +2,7 @@ import { CONNTRACK_STATUS, type Conntrack, type ConntrackEntry, TCP_ENDED } from
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { formatAddress } from '../../lib/net/address.ts';
 import { hasAddress } from '../../lib/net/member-set.ts';
-import { addressOf } from '../connections/connection-flows.ts';
+import { addressOfBytes } from '../connections/connection-flows.ts';
 import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
 import { protocolName } from '../record/packet.ts';
 import type { ClientWaker } from './client-waker.ts';
@@ -52,7 +52,7 @@ export class EgressHistory {
   hasSteered(policy: string, { mark, original, reply }: ConntrackEntry): boolean {
     const bits = mark & MARK_MASK;
     if (bits === 0 || bits === ENDED) return false;
-    const [source, destination] = [addressOf(original.source), addressOf(reply.source)];
+    const [source, destination] = [addressOfBytes(original.source), addressOfBytes(reply.source)];
     return this.#states.some((egress) => {
       const found = policyOfConnection(egress, source, destination);
       return found !== null && nameOf(found) === policy && marksOf(found.action, egress).includes(bits);
@@ -68,8 +68,8 @@ export class EgressHistory {
     const { mark, original, reply } = entry;
     const [egress] = this.#states;
     if (egress === undefined) return false;
-    const destination = addressOf(reply.source);
-    const found = policyOfConnection(egress, addressOf(original.source), destination);
+    const destination = addressOfBytes(reply.source);
+    const found = policyOfConnection(egress, addressOfBytes(original.source), destination);
     if (found?.rechecks !== true || hasAddress(egress.inside, formatAddress(destination))) return false;
     if ((mark & MARK_MASK) === 0) return this.hasPassed(null, entry);
     const own = nameOf(found);
@@ -85,8 +85,8 @@ export class EgressHistory {
   hasPassed(policy: string | null, { mark, original, reply }: ConntrackEntry): boolean {
     const [egress] = this.#states;
     if (egress === undefined || (mark & MARK_MASK) !== 0) return false;
-    const destination = addressOf(reply.source);
-    const found = policyOfConnection(egress, addressOf(original.source), destination);
+    const destination = addressOfBytes(reply.source);
+    const found = policyOfConnection(egress, addressOfBytes(original.source), destination);
     if (found === null || hasAddress(egress.inside, formatAddress(destination))) return false;
     const { action } = found;
     if (action.kind === 'pass' || action.kind === 'direct') return false;
@@ -143,7 +143,7 @@ export interface ResetOptions {
 export async function resetConnections(options: ResetOptions): Promise<EndSummary> {
   const { history, conntrack, policy, own: ownAddresses, isDryRun, signal, ended } = options;
   const leaves = ({ reply }: ConntrackEntry): boolean =>
-    !ownAddresses.has(formatAddress(addressOf(reply.source)));
+    !ownAddresses.has(formatAddress(addressOfBytes(reply.source)));
   const isMeant = (entry: ConntrackEntry): boolean => {
     if (policy === RECHECKED) return history.isOutdated(entry) && leaves(entry);
     const isSteered = policy !== null && history.hasSteered(policy, entry);
@@ -189,9 +189,9 @@ async function endAll(
 function toConnection({ protocol, original, reply, mark }: ConntrackEntry): ResetConnection {
   return {
     protocol: protocolName(protocol),
-    src: formatAddress(addressOf(original.source)),
+    src: formatAddress(addressOfBytes(original.source)),
     srcPort: original.sourcePort,
-    dst: formatAddress(addressOf(reply.source)),
+    dst: formatAddress(addressOfBytes(reply.source)),
     dstPort: reply.sourcePort,
     steered: (mark & MARK_MASK) !== 0,
   };

@@ -9,7 +9,7 @@ const DELETION_WAITS = { first: 1_000, longest: 60_000 } as const;
 /** The kernel's table of connections. */
 export type Connections = Pick<Conntrack, 'entries' | 'delete' | 'close'>;
 
-export interface DeletionParts<Work> {
+export interface RetriedDeletionOptions<Work> {
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
   /** Logged after a failure: what could not be done. */
@@ -22,8 +22,8 @@ export interface DeletionParts<Work> {
 }
 
 /** Deletes connections, one pass over the kernel's table at a time, until none is refused. */
-export function retriedDeletion<Work>(parts: DeletionParts<Work>): Retried<Work> {
-  const { clock, log, problem, merge, run, open = () => new Conntrack() } = parts;
+export function retriedDeletion<Work>(options: RetriedDeletionOptions<Work>): Retried<Work> {
+  const { clock, log, problem, merge, run, open = () => new Conntrack() } = options;
   return new Retried({
     clock,
     waits: DELETION_WAITS,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Ends, scannedConnection } from '../../test/fake/scanned-connection.ts';
-import { ConnectionReader, type KnownFlow } from './connection-reader.ts';
+import { ConnectionReader, type TrackedFlow } from './connection-reader.ts';
 import { FlowFacts } from './flow-facts.ts';
 import { FlowInventory } from './flow-inventory.ts';
 
@@ -17,10 +17,10 @@ const facts = new FlowFacts({
   routes: null,
 });
 
-function readerOf(): (ends: Ends) => KnownFlow[] {
+function readerOf(): (ends: Ends) => TrackedFlow[] {
   const reader = new ConnectionReader(facts);
   return (ends) => {
-    const found: KnownFlow[] = [];
+    const found: TrackedFlow[] = [];
     reader.read(scannedConnection(ends), (known) => found.push(known));
     return found;
   };

@@ -1,9 +1,9 @@
 import { CONNTRACK_STATUS, type ScannedConnection, TCP_ENDED } from 'nftables-napi';
-import { addressAt, type FlowFacts } from './flow-facts.ts';
+import { addressTextAt, type FlowFacts } from './flow-facts.ts';
 import type { FlowKind, SeenFlow } from './flow-kind.ts';
 
 /** A flow of this node, and its kind. */
-export interface KnownFlow {
+export interface TrackedFlow {
   flow: SeenFlow;
   /** Null: it has not been looked up. */
   kind: FlowKind | null;
@@ -26,13 +26,13 @@ type As = 'ingress' | 'egress' | 'nodeport';
  */
 export class ConnectionReader {
   readonly facts: FlowFacts;
-  readonly #known = new Map<string, KnownFlow>();
+  readonly #known = new Map<string, TrackedFlow>();
 
   constructor(facts: FlowFacts) {
     this.facts = facts;
   }
 
-  read(one: ScannedConnection, take: (known: KnownFlow) => void): void {
+  read(one: ScannedConnection, take: (known: TrackedFlow) => void): void {
     const { bytes, family, status, source, replySource } = one;
     if ((status & CONNTRACK_STATUS.expected) !== 0) return;
     if (this.facts.isOwn(bytes, source, family)) {
@@ -44,7 +44,7 @@ export class ConnectionReader {
     if (this.facts.isDelivered(bytes, replySource, family)) take(this.#flowOf(one, 'ingress'));
   }
 
-  #flowOf(one: ScannedConnection, as: As): KnownFlow {
+  #flowOf(one: ScannedConnection, as: As): TrackedFlow {
     const { bytes, family, protocol, icmpType, icmpCode } = one;
     const peer = as === 'egress' ? one.replySource : one.source;
     const port = as === 'nodeport' ? one.destinationPort : one.replySourcePort;
@@ -64,7 +64,7 @@ function toFlow(one: ScannedConnection, as: As, facts: FlowFacts): SeenFlow {
   const { bytes, family, status, source, destination, replySource } = one;
   const isEgress = as === 'egress';
   const isNodePort = as === 'nodeport';
-  const peer = addressAt(bytes, isEgress ? replySource : source, family);
+  const peer = addressTextAt(bytes, isEgress ? replySource : source, family);
   const local = isEgress ? source : isNodePort ? destination : replySource;
   const isTranslated = !isNodePort && (status & CONNTRACK_STATUS.destinationNat) !== 0;
   return {
@@ -77,9 +77,9 @@ function toFlow(one: ScannedConnection, as: As, facts: FlowFacts): SeenFlow {
     code: toNumber(one.icmpCode),
     group: facts.groupOf(peer),
     verdict: 'Allow',
-    local: addressAt(bytes, local, family),
+    local: addressTextAt(bytes, local, family),
     srcPort: toNumber(one.sourcePort),
-    originalDst: isTranslated ? addressAt(bytes, destination, family) : null,
+    originalDst: isTranslated ? addressTextAt(bytes, destination, family) : null,
     originalPort: isTranslated ? toNumber(one.destinationPort) : null,
   };
 }

@@ -76,7 +76,7 @@ const LOOPBACK_4 = 127;
 const LOOPBACK_6 = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]).toString('latin1');
 
 /** The text of the address at this place. */
-export function addressAt(bytes: Buffer, at: number, family: 4 | 6): string {
+export function addressTextAt(bytes: Buffer, at: number, family: 4 | 6): string {
   if (family === 4) return `${bytes[at]}.${bytes[at + 1]}.${bytes[at + 2]}.${bytes[at + 3]}`;
   const value = (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
   return formatAddress({ family, value });

@@ -3,12 +3,12 @@ import type { Missed } from '../../apis/node-flows.ts';
 import {
   EXACT,
   type FlowKind,
-  type Fold,
   foldedPeer,
+  type KindFold,
   kindKey,
+  kindServiceKey,
   peerKey,
   type SeenFlow,
-  serviceKey,
 } from './flow-kind.ts';
 
 /** Bounds of an inventory. */
@@ -31,13 +31,13 @@ const MINUTE = 60_000;
 const LASTING = 12 * 3_600_000;
 
 /** Without room for a new kind, the most exact of those that are there. */
-const KNOWN_FOLDS: readonly Fold[] = [
+const KNOWN_FOLDS: readonly KindFold[] = [
   { peers: 'network', ports: 'own' },
   { peers: 'all', ports: 'own' },
   { peers: 'address', ports: 'all' },
   { peers: 'network', ports: 'all' },
 ];
-const EVERYTHING: Fold = { peers: 'all', ports: 'all' };
+const EVERYTHING: KindFold = { peers: 'all', ports: 'all' };
 
 /**
  * The kinds of flows that were seen, folded and bounded:
@@ -58,7 +58,7 @@ export class FlowInventory {
   readonly #bounds: Bounds;
   readonly #kinds = new Map<string, FlowKind>();
   /** Kinds of a service, by their fold of peers. */
-  readonly #ofService = new Map<string, Record<Fold['peers'], number>>();
+  readonly #ofService = new Map<string, Record<KindFold['peers'], number>>();
   /** Kinds of one address with ports of their own. */
   readonly #ofPeer = new Map<string, number>();
   #minute = 0;
@@ -109,7 +109,7 @@ export class FlowInventory {
     }
   }
 
-  #foldFor(flow: SeenFlow, now: number): Fold {
+  #foldFor(flow: SeenFlow, now: number): KindFold {
     const { kinds, newcomers, ports: mostPorts, peers: mostPeers, networks } = this.#bounds;
     const minute = Math.floor(now / MINUTE);
     if (minute !== this.#minute) this.#newcomers = 0;
@@ -117,7 +117,7 @@ export class FlowInventory {
     if (this.#kinds.size >= kinds / 2 && this.#newcomers >= newcomers)
       return KNOWN_FOLDS.find((fold) => this.#kinds.has(kindKey(flow, fold))) ?? EVERYTHING;
     const ports = (this.#ofPeer.get(peerKey(flow)) ?? 0) < mostPorts ? 'own' : 'all';
-    const of = this.#ofService.get(serviceKey(flow, ports));
+    const of = this.#ofService.get(kindServiceKey(flow, ports));
     if (
       of === undefined ||
       of.address < mostPeers ||
@@ -128,7 +128,7 @@ export class FlowInventory {
     return { peers: isRoom ? 'network' : 'all', ports };
   }
 
-  #add(flow: SeenFlow, fold: Fold, now: number): FlowKind {
+  #add(flow: SeenFlow, fold: KindFold, now: number): FlowKind {
     const kind: FlowKind = {
       key: kindKey(flow, fold),
       fold,
@@ -158,7 +158,7 @@ export class FlowInventory {
   }
 
   #tally({ last, fold }: FlowKind, change: 1 | -1): void {
-    const service = serviceKey(last, fold.ports);
+    const service = kindServiceKey(last, fold.ports);
     const of = this.#ofService.get(service) ?? { address: 0, network: 0, all: 0 };
     of[fold.peers] += change;
     if (of.address + of.network + of.all > 0) this.#ofService.set(service, of);

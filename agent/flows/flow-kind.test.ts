@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import { FlowInventory } from './flow-inventory.ts';
-import { type SeenFlow, toDeniedFlow, toFlow } from './flow-kind.ts';
+import { flowOfKind, type SeenFlow, toDeniedFlow } from './flow-kind.ts';
 
 function flowOf(changes: Partial<SeenFlow>) {
   const seen: SeenFlow = {
@@ -21,7 +21,7 @@ function flowOf(changes: Partial<SeenFlow>) {
     originalPort: null,
     ...changes,
   };
-  return toFlow(new FlowInventory(0).kindOf(seen, 0));
+  return flowOfKind(new FlowInventory(0).kindOf(seen, 0));
 }
 
 describe('the flow that rules are asked about', () => {

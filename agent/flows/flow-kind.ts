@@ -31,19 +31,19 @@ export interface SeenFlow {
 }
 
 /** How much of a flow its kind names. */
-export interface Fold {
+export interface KindFold {
   /** `network`: the /24 (IPv4) or /64 (IPv6) of the peer. `all`: every address of the family. */
   readonly peers: 'address' | 'network' | 'all';
   /** Ports, or types and codes. */
   readonly ports: 'own' | 'all';
 }
 
-export const EXACT: Fold = { peers: 'address', ports: 'own' };
+export const EXACT: KindFold = { peers: 'address', ports: 'own' };
 
 /** Flows that are not told apart. Times are in milliseconds since 1970. */
 export interface FlowKind {
   readonly key: string;
-  readonly fold: Fold;
+  readonly fold: KindFold;
   /** An address or a CIDR. */
   readonly peer: string;
   /** The last one of the kind. */
@@ -63,7 +63,7 @@ export interface FlowKind {
 const PREFIX = { 4: 24, 6: 64 } as const;
 
 /** The peer of a kind. Throws a TypeError if the flow's peer is not an address. */
-export function foldedPeer(peer: string, fold: Fold['peers']): string {
+export function foldedPeer(peer: string, fold: KindFold['peers']): string {
   if (fold === 'address') return peer;
   const address = parseAddress(peer);
   if (address === null) throw new TypeError(`${peer} is not an address`);
@@ -73,8 +73,8 @@ export function foldedPeer(peer: string, fold: Fold['peers']): string {
 }
 
 /** The text that tells a kind from others. */
-export function kindKey(flow: SeenFlow, { peers, ports }: Fold): string {
-  return `${serviceKey(flow, ports)} ${foldedPeer(flow.peer, peers)}`;
+export function kindKey(flow: SeenFlow, { peers, ports }: KindFold): string {
+  return `${kindServiceKey(flow, ports)} ${foldedPeer(flow.peer, peers)}`;
 }
 
 /** Whether a text has the form of a key. */
@@ -83,7 +83,7 @@ export function isKindKey(text: string): boolean {
 }
 
 /** Kinds that differ in their peers alone have the same; of one family. */
-export function serviceKey(flow: SeenFlow, ports: Fold['ports']): string {
+export function kindServiceKey(flow: SeenFlow, ports: KindFold['ports']): string {
   const port = ports === 'all' ? '*' : `${flow.port ?? `${flow.type}.${flow.code}`}`;
   return `${commonKey(flow)} ${port}`;
 }
@@ -102,7 +102,7 @@ function commonKey({ direction, traffic, verdict, protocol, peer, group }: SeenF
  * The flow that rules are asked about for a kind: the last that was seen. For a folded kind it is
  * one of many, and rules may decide otherwise about the others.
  */
-export function toFlow({ last }: Pick<FlowKind, 'last'>): Flow {
+export function flowOfKind({ last }: Pick<FlowKind, 'last'>): Flow {
   const { direction, traffic, protocol, peer, local, port, srcPort, type, code, group } = last;
   const [src, dst] = direction === 'ingress' ? [peer, local] : [local, peer];
   const isIgmp = protocol === PROTOCOL_NUMBERS.igmp;

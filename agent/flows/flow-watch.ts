@@ -1,7 +1,7 @@
 import type { BegunBatch, ScannedConnection } from 'nftables-napi';
 import { pause, type WallClock } from '../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../lib/process/keep-open.ts';
-import { ConnectionReader, isLive, type KnownFlow } from './connection-reader.ts';
+import { ConnectionReader, isLive, type TrackedFlow } from './connection-reader.ts';
 import type { FlowFacts } from './flow-facts.ts';
 import type { FlowInventory } from './flow-inventory.ts';
 import type { FlowKind } from './flow-kind.ts';
@@ -26,7 +26,7 @@ const FACTS = { known: 30_000, unknown: 2_000 } as const;
 /** New flows that wait for facts; more are left out. */
 const MOST_UNKNOWN = 10_000;
 
-export interface FlowWatchParts {
+export interface FlowWatchOptions {
   readonly node: string;
   readonly inventory: FlowInventory;
   readonly clock: WallClock;
@@ -56,10 +56,10 @@ export interface FlowWatchParts {
  * are logged and have no other effect.
  */
 export class FlowWatch {
-  readonly #parts: FlowWatchParts;
+  readonly #options: FlowWatchOptions;
   #reader: ConnectionReader | null = null;
   /** New flows, until facts have been read. */
-  #unknown = new Set<KnownFlow>();
+  #unknown = new Set<TrackedFlow>();
   #readingFacts: Promise<void> | null = null;
   #factsAt = Number.NEGATIVE_INFINITY;
   #monitor: { close(): Promise<void> } | null = null;
@@ -74,12 +74,12 @@ export class FlowWatch {
   #resume = (): void => {};
   readonly #closing = new AbortController();
 
-  constructor(parts: FlowWatchParts) {
-    this.#parts = parts;
+  constructor(options: FlowWatchOptions) {
+    this.#options = options;
   }
 
   async start(): Promise<void> {
-    if (this.#parts.hasEvents) this.#listen();
+    if (this.#options.hasEvents) this.#listen();
     await this.read();
   }
 
@@ -93,7 +93,7 @@ export class FlowWatch {
    * be read. Events of connections that began before it are counted first.
    */
   read(): Promise<boolean> {
-    if (this.#reading === null && this.#parts.clock.now() < this.#earliest && this.#lastRead !== null)
+    if (this.#reading === null && this.#options.clock.now() < this.#earliest && this.#lastRead !== null)
       return Promise.resolve(true);
     this.#reading ??= this.#readNow().finally(() => {
       this.#reading = null;
@@ -110,7 +110,7 @@ export class FlowWatch {
   }
 
   #listen(): void {
-    const { node, clock, log, openMonitor, troubled } = this.#parts;
+    const { node, clock, log, openMonitor, troubled } = this.#options;
     this.#monitor = keepOpen({
       clock,
       open: (failed, isAgain) => {
@@ -134,7 +134,7 @@ export class FlowWatch {
 
   #receive({ each, overrun }: BegunBatch): void {
     if (this.#closing.signal.aborted || this.#monitor === null) return;
-    const { clock, inventory, troubled, changed } = this.#parts;
+    const { clock, inventory, troubled, changed } = this.#options;
     const now = clock.now();
     if (now - this.#second.start >= SECOND) this.#second = { start: now, events: 0 };
     const wall = clock.date().getTime();
@@ -154,7 +154,7 @@ export class FlowWatch {
     this.#reader?.read(one, (known) => {
       if (known.isExempt) return;
       if (known.kind !== null)
-        return this.#parts.inventory.seen(known.kind, known.flow, { now, connections: 1 });
+        return this.#options.inventory.seen(known.kind, known.flow, { now, connections: 1 });
       if (known.waiting > 0) known.waiting++;
       else if (this.#unknown.size < MOST_UNKNOWN) {
         known.waiting = 1;
@@ -166,7 +166,7 @@ export class FlowWatch {
   /** Reads facts, and finds the kinds of new flows. */
   #refresh(): void {
     if (this.#readingFacts !== null) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const wait = Math.max(0, this.#factsAt + FACTS.unknown - clock.now());
     const read =
       wait === 0 ? this.#readFacts() : pause(clock, wait, this.#closing.signal).then(() => this.#readFacts());
@@ -179,7 +179,7 @@ export class FlowWatch {
 
   /** Too many connections begin: listens again after this time. */
   #rest(milliseconds: number): void {
-    const { clock, inventory } = this.#parts;
+    const { clock, inventory } = this.#options;
     inventory.missed.busySeconds++;
     void this.#monitor?.close();
     this.#monitor = null;
@@ -194,7 +194,7 @@ export class FlowWatch {
    */
   #plan(within: number): void {
     if (this.#closing.signal.aborted) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const at = Math.max(clock.now() + within, this.#earliest);
     if (this.#planned.at <= at) return;
     this.#planned.cancel();
@@ -206,7 +206,7 @@ export class FlowWatch {
   }
 
   async #readNow(): Promise<boolean> {
-    const { clock, scan, hasEvents } = this.#parts;
+    const { clock, scan, hasEvents } = this.#options;
     let started = clock.now();
     try {
       if (this.#monitor !== null) await pause(clock, GATHER + GATHER / 2, this.#closing.signal);
@@ -231,8 +231,8 @@ export class FlowWatch {
    * Connections of a kind that was known are not counted: they began before, and were seen then, or
    * an earlier agent saw them.
    */
-  async #scan(scan: FlowWatchParts['scan'], reader: ConnectionReader): Promise<void> {
-    const { clock, inventory, changed } = this.#parts;
+  async #scan(scan: FlowWatchOptions['scan'], reader: ConnectionReader): Promise<void> {
+    const { clock, inventory, changed } = this.#options;
     const live = new Map<FlowKind, number>();
     const found = new Set<FlowKind>();
     const now = clock.date().getTime();
@@ -258,7 +258,7 @@ export class FlowWatch {
   }
 
   async #readFacts(): Promise<void> {
-    const { clock, inventory, readFacts, changed } = this.#parts;
+    const { clock, inventory, readFacts, changed } = this.#options;
     // Also of a reading that fails: the next one is not at once.
     this.#factsAt = clock.now();
     const facts = await readFacts();
@@ -276,8 +276,8 @@ export class FlowWatch {
   }
 
   /** By facts that are of now. Null: no rule decides about the flow. */
-  #kindOf(known: KnownFlow, facts: FlowFacts, now: number): FlowKind | null {
-    const { inventory, pods } = this.#parts;
+  #kindOf(known: TrackedFlow, facts: FlowFacts, now: number): FlowKind | null {
+    const { inventory, pods } = this.#options;
     known.flow = { ...known.flow, group: facts.groupOf(known.flow.peer) };
     // Connections of local pods are exempt from the rules for NodePorts.
     known.isExempt = known.flow.traffic === 'NodePort' && known.flow.group === pods;
@@ -287,7 +287,7 @@ export class FlowWatch {
   }
 
   #failed({ message }: Error): void {
-    const { node, log } = this.#parts;
+    const { node, log } = this.#options;
     if (message !== this.#failure)
       log.error('cannot read connections for the flow inventory; trying again, enforcement continues', {
         node,

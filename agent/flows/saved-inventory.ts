@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { COUNT } from '../../apis/schema/shape.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 import { BOUNDS, type Bounds, FlowInventory } from './flow-inventory.ts';
-import { type FlowKind, type Fold, foldedPeer, kindKey, type SeenFlow } from './flow-kind.ts';
+import { type FlowKind, foldedPeer, type KindFold, kindKey, type SeenFlow } from './flow-kind.ts';
 
 /** The file in the state directory; it names clients, so only root reads it. */
 export const FLOWS_FILE = 'flows.jsonl';
@@ -81,7 +81,7 @@ function toKind(fields: Fields, now: number): FlowKind | null {
   };
 }
 
-function toFold(value: unknown): Fold | null {
+function toFold(value: unknown): KindFold | null {
   const [peers, ports]: readonly unknown[] = Array.isArray(value) ? value : [];
   if (peers !== 'address' && peers !== 'network' && peers !== 'all') return null;
   return ports === 'own' || ports === 'all' ? { peers, ports } : null;

@@ -68,10 +68,10 @@ export interface Trial {
   /** Those of the counted probes that passed in this trial: somebody could make them. */
   readonly made: ReadonlySet<string>;
   /** Counted probes that fail, by name. */
-  readonly failing: ReadonlyMap<string, Failure>;
+  readonly failing: ReadonlyMap<string, EnforcementFailure>;
 }
 
-export interface Failure {
+export interface EnforcementFailure {
   /** When the first attempt began that failed. */
   readonly since: number;
   /** Not rolled back before. */
@@ -81,7 +81,7 @@ export interface Failure {
 }
 
 /** After a rollback: whether it helped. */
-export interface Check {
+export interface RollbackCheck {
   readonly probe: string;
   /**
    * Monotonic milliseconds: when the confirmed rules were in force, or in force in the last family.
@@ -141,7 +141,7 @@ export interface GuardState {
   readonly interrupted: PendingTrial | null;
   /** Null: the rules in force are known. */
   readonly proof: Proof | null;
-  readonly check: Check | null;
+  readonly check: RollbackCheck | null;
   /** Null: there was neither in this run, or rules were confirmed since. */
   readonly lastCounted: LastCounted | null;
   readonly holds: readonly Hold[];
@@ -268,7 +268,7 @@ export const AGAIN = 1_000;
 export const MOST_ATTEMPTS = 2;
 
 /** Holds for a state that is applied without being judged. */
-export const NOTHING = { changes: [], sets: [], passed: [], unmade: [] } as const;
+export const UNJUDGED = { changes: [], sets: [], passed: [], unmade: [] } as const;
 
 /**
  * Milliseconds after the confirmed rules are in force again in which the round before an edit may

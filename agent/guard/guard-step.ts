@@ -1,10 +1,9 @@
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import {
   AGAIN,
-  type Check,
   countedIn,
+  type EnforcementFailure,
   type EventOf,
-  type Failure,
   type GuardEffect,
   type GuardEvent,
   type GuardState,
@@ -22,6 +21,7 @@ import {
   REMEMBER,
   REPORT,
   ROUNDS,
+  type RollbackCheck,
   requiredOf,
   SUBMIT,
   SUBMIT_AT_ONCE,
@@ -30,14 +30,15 @@ import {
   type Trial,
 } from './guard-state.ts';
 import {
+  addHolds,
   checkBegun,
-  checked,
   inForce,
   isProving,
   keysOf,
   proofLost,
   proofOf,
   retried,
+  rollbackChecked,
   roundOfProof,
   stillHeld,
   timeOfProof,
@@ -45,7 +46,6 @@ import {
   unhelped,
   waiting,
   wakeForHolds,
-  withHolds,
 } from './held-step.ts';
 
 /** Milliseconds between two rounds, at most. */
@@ -66,7 +66,7 @@ export function guardStep(state: GuardState, event: GuardEvent, times: GuardTime
     case 'applied':
       return applied(state, event, times);
     case 'round':
-      if (state.check !== null) return checked(state, event);
+      if (state.check !== null) return rollbackChecked(state, event);
       return isProving(state) ? roundOfProof(state, event) : round(state, event, times);
     case 'timer':
       return timeIsUp(state, event, times);
@@ -110,7 +110,7 @@ function interrupted(
     check: null,
     interrupted: isBrief && changes.length > 0 ? pending : null,
     proof: proofOf(counted),
-    holds: withHolds(before.holds, changes, { why, sets: [], isBrief, since: time }),
+    holds: addHolds(before.holds, changes, { why, sets: [], isBrief, since: time }),
   };
   const message = isBrief
     ? 'a change was interrupted before it was confirmed; the last confirmed rules are enforced, and it is tried again once the probes that counted pass'
@@ -259,7 +259,7 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   const counted = results.filter(({ probe }) => trial.counted.has(probe));
   // One that could not be made, because its prober is away, neither failed nor passed.
   const unmade = [...trial.failing].filter(([name]) => counted.every(({ probe }) => probe !== name));
-  const failing = new Map<string, Failure>(unmade);
+  const failing = new Map<string, EnforcementFailure>(unmade);
   for (const { probe, error, fault } of counted) {
     if (error === null) continue;
     const { since = began, notBefore = 0 } = trial.failing.get(probe) ?? {};
@@ -289,7 +289,7 @@ function round(before: GuardState, event: EventOf<'round'>, times: GuardTimes): 
   };
 }
 
-function sayFailing(failing: ReadonlyMap<string, Failure>): GuardEffect {
+function sayFailing(failing: ReadonlyMap<string, EnforcementFailure>): GuardEffect {
   const fields = { probes: Object.fromEntries([...failing].map(([name, { error }]) => [name, error])) };
   return { kind: 'say', level: 'warn', message: 'probes fail since the rules changed', fields };
 }
@@ -312,7 +312,12 @@ function timeIsUp(state: GuardState, event: EventOf<'timer'>, times: GuardTimes)
 }
 
 /** When a failing probe takes the trial back. */
-function rollbackAt(state: GuardState, probe: string, failure: Failure, { failAfter }: GuardTimes): number {
+function rollbackAt(
+  state: GuardState,
+  probe: string,
+  failure: EnforcementFailure,
+  { failAfter }: GuardTimes,
+): number {
   const due = Math.max(failure.since + failAfter, failure.notBefore);
   const last = state.rollbacks.get(probe);
   // A rule that denies the probe's flow is proof; else it may be an outage.
@@ -332,10 +337,10 @@ function rolledBack(
   const guilty = trial.changes.filter(({ key }) => found.has(key));
   const changes = guilty.length === 0 ? trial.changes : guilty;
   const rest = trial.changes.filter((one) => !changes.includes(one));
-  const held = withHolds(before.holds, changes, { why, sets, isBrief: false, since: time });
+  const held = addHolds(before.holds, changes, { why, sets, isBrief: false, since: time });
   const waiting = { why: { kind: 'interrupted' }, sets: [], isBrief: true, since: time } as const;
   const isAlone = rest.length === 0;
-  const check: Check | null =
+  const check: RollbackCheck | null =
     isProbe && isAlone
       ? { probe: why.probe, since: null, keys: keysOf(changes), attempt: trial.attempt }
       : null;
@@ -347,7 +352,7 @@ function rolledBack(
     interrupted: isAlone ? null : { changes: rest, attempt: 0, counted },
     proof: isAlone ? null : proofOf(counted),
     lastCounted: { probes: new Set(counted), until: Number.POSITIVE_INFINITY },
-    holds: withHolds(held, rest, { ...waiting, because: keysOf(changes) }),
+    holds: addHolds(held, rest, { ...waiting, because: keysOf(changes) }),
     rollbacks: isProbe ? new Map(before.rollbacks).set(why.probe, at) : before.rollbacks,
   };
   return {

@@ -16,31 +16,31 @@ import {
   type GuardState,
   type GuardTimes,
   type HoldReason,
-  NOTHING,
   type PolicyChange,
   timesOf,
+  UNJUDGED,
 } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
 import { proofOf } from './held-step.ts';
 import {
-  digestOf,
   type GuardReport,
   guardReport,
   holdText,
   NOT_CONFIRMED,
   notConfirmedIn,
   policyChanges,
+  policyDigest,
   sameRules,
   withHolds,
   withSets,
 } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
-import { Judgement, TrialDeadline, type Verdict } from './judgement.ts';
+import { Judgement, type StateVerdict, TrialDeadline } from './judgement.ts';
 import { ProbeRounds, RoundBefore } from './probe-rounds.ts';
 import type { Probe } from './probes.ts';
-import type { Judged } from './verdicts.ts';
+import type { JudgedState } from './verdicts.ts';
 
-export interface GuardParts {
+export interface GuardOptions {
   readonly node: string;
   readonly config: Config;
   readonly clock: WallClock;
@@ -92,7 +92,7 @@ export interface Rollback {
  * carries out.
  */
 export class Guard {
-  readonly #parts: GuardParts;
+  readonly #options: GuardOptions;
   readonly #times: GuardTimes;
   readonly #before: RoundBefore;
   readonly #judgement: Judgement;
@@ -111,9 +111,9 @@ export class Guard {
   /** A change is tried again since nobody was asked to confirm it by a new connection. */
   #isInterrupted: boolean;
 
-  constructor(parts: GuardParts) {
-    const { config, memory, confirmed, clock, wasTried } = parts;
-    this.#parts = parts;
+  constructor(options: GuardOptions) {
+    const { config, memory, confirmed, clock, wasTried } = options;
+    this.#options = options;
     this.#times = timesOf(config.guard);
     this.#state = {
       confirmed,
@@ -129,23 +129,23 @@ export class Guard {
     };
     this.#submitted = confirmed === null ? null : envelopeOf(confirmed);
     this.#isInterrupted = wasTried;
-    this.#before = new RoundBefore(parts);
+    this.#before = new RoundBefore(options);
     this.#judgement = new Judgement({
-      ...parts,
+      ...options,
       confirmed: () => this.#state.confirmed,
       before: ({ round }) => this.#before.results(round),
       done: (judged, verdict) => this.#judged(judged, verdict),
     });
-    this.#deadline = new TrialDeadline({ ...parts, touched: (state) => this.#judgement.touched(state) });
+    this.#deadline = new TrialDeadline({ ...options, touched: (state) => this.#judgement.touched(state) });
     this.#rounds = new ProbeRounds({
-      ...parts,
+      ...options,
       isTrial: () => this.#state.trial !== null,
       inForce: () => this.#judgement.inForce?.resolved ?? null,
-      confirmed: () => (this.#state.confirmed === null ? null : parts.resolve(this.#state.confirmed)),
+      confirmed: () => (this.#state.confirmed === null ? null : options.resolve(this.#state.confirmed)),
       done: (began, results) => this.#happened({ kind: 'round', began, results }),
     });
     this.#happened({ kind: 'started' });
-    if (this.#state.holds.length > 0) parts.events.changed(this.report());
+    if (this.#state.holds.length > 0) options.events.changed(this.report());
   }
 
   /** Takes the state that is wanted; passes it on, with the confirmed versions of what is held. */
@@ -166,13 +166,13 @@ export class Guard {
     const hasSameRules = isQuiet && trial === null && confirmed?.rules === state.rules;
     if (hasSameRules && this.#judgement.touched(state).length === 0) {
       this.#before.forget(round);
-      this.#happened({ kind: 'applied', state, isTried: false, ...NOTHING });
+      this.#happened({ kind: 'applied', state, isTried: false, ...UNJUDGED });
       return;
     }
     // Only members changed: the difference is not computed for each, while a change is tried.
     if (isQuiet && trial?.state.rules === state.rules) {
       const { changes, sets } = trial;
-      this.#happened({ kind: 'applied', state, isTried: true, ...NOTHING, changes, sets });
+      this.#happened({ kind: 'applied', state, isTried: true, ...UNJUDGED, changes, sets });
       return;
     }
     this.#judgement.begin();
@@ -190,7 +190,7 @@ export class Guard {
    * comes may be older than the rules that are tried, or made past the deadline.
    */
   async confirm(): Promise<readonly string[]> {
-    const isInTime = await this.#parts.isInTime();
+    const isInTime = await this.#options.isInTime();
     const { trial, interrupted, lacking } = this.#state;
     if (this.#isInterrupted && (trial ?? interrupted) !== null) {
       this.#isInterrupted = trial === null;
@@ -222,7 +222,7 @@ export class Guard {
   }
 
   async close(): Promise<void> {
-    const { file, clock } = this.#parts;
+    const { file, clock } = this.#options;
     const { trial } = this.#state;
     // An agent that is told to end was not cut off: the next run has as many attempts as this one.
     if (trial !== null)
@@ -230,7 +230,7 @@ export class Guard {
     this.#isClosed = true;
     this.#cancelWake();
     this.#rounds.cancel();
-    this.#parts.inward?.close();
+    this.#options.inward?.close();
     await file.close();
   }
 
@@ -240,11 +240,11 @@ export class Guard {
     if (envelope === null || this.#isClosed) return;
     const { wanted } = envelope;
     const changes = this.#state.proof === null ? [] : policyChanges(this.#state.confirmed, wanted);
-    this.#happened({ kind: 'wanted', digestOf: (key) => digestOf(wanted, key), changes });
+    this.#happened({ kind: 'wanted', digestOf: (key) => policyDigest(wanted, key), changes });
     const state = this.#allowed(wanted);
     const last = this.#submitted;
     const isSame = sameRules(last?.plain ?? null, state) && this.#judgement.touched(state).length === 0;
-    if (!isSame) this.#parts.inward?.changing();
+    if (!isSame) this.#options.inward?.changing();
     const isAtOnce = isUrgent || (isSame && !this.#isQueued);
     const kept = last?.plain === state ? last.round : null;
     const round = isAtOnce ? kept : this.#probeBefore(state);
@@ -264,7 +264,7 @@ export class Guard {
 
   #send(envelope: Envelope): void {
     this.#sent = { ...envelope, resolved: this.#deadline.over(envelope.plain, this.#state) };
-    this.#parts.next(this.#sent);
+    this.#options.next(this.#sent);
   }
 
   /** The state in force is tried from now on, by probes that count now; or it is not any more. */
@@ -291,20 +291,20 @@ export class Guard {
     return isConfirmed ? this.#before.skip() : this.#before.make();
   }
 
-  #judged({ plain: state, round }: Judged, verdict: Verdict): void {
+  #judged({ plain: state, round }: JudgedState, verdict: StateVerdict): void {
     this.#before.forget(round);
-    const { inward } = this.#parts;
+    const { inward } = this.#options;
     const passed = [...verdict.passed, ...(inward?.passing() ?? [])];
     this.#happened({ kind: 'applied', state, ...verdict, passed, unmade: inward?.unmade() ?? [] });
     if (verdict.isTried || verdict.changes.length === 0) return;
     // The interrupted change is confirmed, or wanted no more.
     if (state === this.#submitted?.plain && this.#state.interrupted === null) this.#isInterrupted = false;
-    this.#parts.events.changed(this.report());
+    this.#options.events.changed(this.report());
   }
 
   #happened(event: OwnEvent): void {
     if (this.#isClosed) return;
-    const { clock, inward } = this.#parts;
+    const { clock, inward } = this.#options;
     const stamped = { ...event, at: clock.now(), time: clock.date().toISOString() } as GuardEvent;
     const { trial } = this.#state;
     const { state, effects } = guardStep(this.#state, stamped, this.#times);
@@ -321,7 +321,7 @@ export class Guard {
   }
 
   #do(effect: GuardEffect): void {
-    const { clock, log, node, file, events } = this.#parts;
+    const { clock, log, node, file, events } = this.#options;
     switch (effect.kind) {
       case 'save':
         events.save(effect.state);
@@ -358,8 +358,8 @@ export class Guard {
   async #ring(): Promise<void> {
     const { trial } = this.#state;
     const isByTime = trial?.counted.size === 0;
-    if (isByTime) await this.#parts.verify();
-    const isKnown = !isByTime || (await this.#parts.isInTime());
+    if (isByTime) await this.#options.verify();
+    const isKnown = !isByTime || (await this.#options.isInTime());
     if (trial !== this.#state.trial) return;
     if (!isKnown) return this.#do({ kind: 'wake', after: AGAIN });
     const changes = trial?.changes ?? [];
@@ -367,7 +367,7 @@ export class Guard {
   }
 
   #rolledBack(why: HoldReason, changes: readonly PolicyChange[]): void {
-    const { log, node, events } = this.#parts;
+    const { log, node, events } = this.#options;
     const policies = changes.map(({ key }) => key);
     const rule = why.kind === 'probe' && why.fault !== null ? why.fault : undefined;
     log.error(

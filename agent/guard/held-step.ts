@@ -1,7 +1,6 @@
 import {
   AGAIN,
   ALL_PROBES,
-  type Check,
   type EventOf,
   type GuardEffect,
   type GuardEvent,
@@ -18,6 +17,7 @@ import {
   type Proof,
   REMEMBER,
   REPORT,
+  type RollbackCheck,
   SUBMIT,
 } from './guard-state.ts';
 
@@ -38,7 +38,7 @@ export function checkBegun(
 }
 
 /** After a rollback: a probe that passes says that it helped. */
-export function checked(state: GuardState, { at, results }: EventOf<'round'>): GuardStep {
+export function rollbackChecked(state: GuardState, { at, results }: EventOf<'round'>): GuardStep {
   const { check } = state;
   if (check === null) return { state, effects: [] };
   const result = results.find(({ probe }) => probe === check.probe);
@@ -57,7 +57,7 @@ export function checked(state: GuardState, { at, results }: EventOf<'round'>): G
 }
 
 /** Held by the rollback that is checked, without a rule that denies the probe's flow. */
-function isWithoutFault({ key, why }: Hold, check: Check): boolean {
+function isWithoutFault({ key, why }: Hold, check: RollbackCheck): boolean {
   return check.keys.includes(key) && why.kind === 'probe' && why.probe === check.probe && why.fault === null;
 }
 
@@ -125,7 +125,7 @@ export function retried(before: GuardState, { at, policy }: EventOf<'retry'>): G
   return { state, effects: [NO_PROBES, wakeForHolds(state, at), SUBMIT, REMEMBER, REPORT] };
 }
 
-export function withHolds(
+export function addHolds(
   holds: readonly Hold[],
   changes: readonly PolicyChange[],
   rest: Omit<Hold, keyof PolicyChange>,

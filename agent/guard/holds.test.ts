@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import type { Hold, PolicyChange } from './guard-state.ts';
-import { digestOf, policyChanges, withHolds } from './holds.ts';
+import { policyChanges, policyDigest, withHolds } from './holds.ts';
 import { touchedSets } from './verdicts.ts';
 
 const hold = (change: PolicyChange, sets: readonly string[] = []): Hold => {
@@ -24,7 +24,7 @@ describe('held policies', () => {
       policyChanges(confirmed, mixed).map(({ key }) => key),
       ['nodewall.io/b'],
     );
-    assert.equal(digestOf(mixed, 'nodewall.io/c'), null);
+    assert.equal(policyDigest(mixed, 'nodewall.io/c'), null);
   });
 
   it('come back where they were deleted', () => {

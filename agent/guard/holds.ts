@@ -43,7 +43,7 @@ export function policyChanges(before: NodeState | null, now: NodeState): PolicyC
 }
 
 /** The digest of a policy's rules in this state; null: it has none. */
-export function digestOf(state: NodeState, key: string): string | null {
+export function policyDigest(state: NodeState, key: string): string | null {
   const rules = state.rules.filter((rule) => policyKey(rule) === key);
   return rules.length === 0 ? null : rulesDigest(rules);
 }

@@ -6,9 +6,9 @@ import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { type InwardProbe, serviceOf } from './probes.ts';
+import { attemptService, type InwardProbe } from './probes.ts';
 
-export interface InwardProbesParts {
+export interface InwardProbesOptions {
   readonly node: string;
   /** Those of the configuration, and nodewall's own where this node has the servers for them. */
   readonly probes: () => readonly InwardProbeConfig[];
@@ -35,7 +35,7 @@ const ABSENT = 30_000;
  * passed counts, and only as long as the same prober makes it; or one of which nothing is known.
  */
 export class InwardProbes {
-  readonly #parts: InwardProbesParts;
+  readonly #options: InwardProbesOptions;
   readonly #waits: BackOff;
   /** The last results under the confirmed rules, by probe. */
   readonly #confirmed = new Map<string, Made>();
@@ -51,13 +51,13 @@ export class InwardProbes {
   /** The reasons that were logged last. */
   #said = '';
 
-  constructor(parts: InwardProbesParts) {
-    this.#parts = parts;
-    this.#waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random: parts.random });
+  constructor(options: InwardProbesOptions) {
+    this.#options = options;
+    this.#waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random: options.random });
   }
 
   all(): InwardProbe[] {
-    return this.#parts.probes().map((config) => ({
+    return this.#options.probes().map((config) => ({
       kind: 'inward',
       name: config.name,
       flow: flowOf(config, this.#last(config.name)),
@@ -66,7 +66,7 @@ export class InwardProbes {
 
   /** The names of those that passed under the confirmed rules. */
   passing(): string[] {
-    const known = new Set(this.#parts.probes().map(({ name }) => name));
+    const known = new Set(this.#options.probes().map(({ name }) => name));
     const passed = [...this.#confirmed.values()].filter(({ error }) => error === null);
     return passed.map(({ name }) => name).filter((name) => known.has(name));
   }
@@ -76,9 +76,9 @@ export class InwardProbes {
    * nobody answered it yet. Not so where it says for a while that nobody can.
    */
   unmade(): string[] {
-    const now = this.#parts.clock.now();
+    const now = this.#options.clock.now();
     const isAbsent = (name: string): boolean => now - (this.#absent.get(name) ?? now) >= ABSENT;
-    const names = this.#isBegun ? this.#parts.probes().map(({ name }) => name) : [];
+    const names = this.#isBegun ? this.#options.probes().map(({ name }) => name) : [];
     return names.filter((name) => !this.#confirmed.has(name) && !isAbsent(name));
   }
 
@@ -93,7 +93,7 @@ export class InwardProbes {
   settled(): void {
     this.#isBegun = true;
     if (this.#cancel !== null || this.#missing().length === 0) return;
-    this.#cancel = this.#parts.clock.after(0, () => void this.#learn(this.#rules));
+    this.#cancel = this.#options.clock.after(0, () => void this.#learn(this.#rules));
   }
 
   /** A trial ended: its rules are confirmed, or those before are in force again. */
@@ -115,7 +115,7 @@ export class InwardProbes {
    */
   async round(names: readonly string[], isTrial: boolean): Promise<ReadonlyMap<string, string | null>> {
     const rules = this.#rules;
-    const asked = this.#parts.probes().filter(({ name }) => names.includes(name));
+    const asked = this.#options.probes().filter(({ name }) => names.includes(name));
     if (!isTrial) this.#isBegun = true;
     const results = asked.length === 0 ? [] : await this.#made(asked.map(({ name }) => name));
     if (rules !== this.#rules) return new Map();
@@ -130,7 +130,7 @@ export class InwardProbes {
   /** Those of which no passing result is known. */
   #missing(): string[] {
     const passing = new Set(this.passing());
-    return this.#parts
+    return this.#options
       .probes()
       .map(({ name }) => name)
       .filter((name) => !passing.has(name));
@@ -146,7 +146,7 @@ export class InwardProbes {
     this.#cancel =
       this.#missing().length === 0
         ? null
-        : this.#parts.clock.after(this.#waits.next(), () => void this.#learn(this.#rules));
+        : this.#options.clock.after(this.#waits.next(), () => void this.#learn(this.#rules));
   }
 
   /** The last result that is known of a probe. */
@@ -160,7 +160,7 @@ export class InwardProbes {
       const prober = proberOf(name);
       return { name, ...present({ prober }) };
     });
-    const { ask, milliseconds } = this.#parts;
+    const { ask, milliseconds } = this.#options;
     let isAnswered = true;
     const results = await ask({ probes, milliseconds }).catch((error: Error): InwardResult[] => {
       isAnswered = false;
@@ -181,14 +181,14 @@ export class InwardProbes {
 
   #noteAbsence(name: string, isAbsent: boolean): void {
     if (!isAbsent) this.#absent.delete(name);
-    else if (!this.#absent.has(name)) this.#absent.set(name, this.#parts.clock.now());
+    else if (!this.#absent.has(name)) this.#absent.set(name, this.#options.clock.now());
   }
 
   #sayCounting(passed: readonly Made[]): void {
     if (passed.length === 0) return;
     const probers = Object.fromEntries(passed.map(({ name, prober }) => [name, prober]));
-    const fields = { node: this.#parts.node, stage: 'guard', probers };
-    this.#parts.log.info('these probes to the node pass, and count for the next change', fields);
+    const fields = { node: this.#options.node, stage: 'guard', probers };
+    this.#options.log.info('these probes to the node pass, and count for the next change', fields);
   }
 
   /** Once for the same reasons: the controller may be away for long. */
@@ -203,7 +203,7 @@ export class InwardProbes {
     this.#said = said;
     if (said === '{}') return;
     const message = 'nobody could make these probes to the node; they do not count until they pass';
-    this.#parts.log.warn(message, { node: this.#parts.node, stage: 'guard', probes: reasons });
+    this.#options.log.warn(message, { node: this.#options.node, stage: 'guard', probes: reasons });
   }
 }
 
@@ -215,6 +215,6 @@ function flowOf({ target }: InwardProbeConfig, made: Made | undefined): Flow | n
     direction: 'ingress',
     ...(source === null ? {} : { src: source }),
     dst: address,
-    ...serviceOf({ ...target, address }),
+    ...attemptService({ ...target, address }),
   };
 }

@@ -5,7 +5,13 @@ import type { Log } from '../../lib/process/log.ts';
 import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import { policy } from '../../test/kernel/manifests.ts';
 import type { Trial } from './guard-state.ts';
-import { deadlineAfter, Judgement, type JudgementParts, TrialDeadline, type Verdict } from './judgement.ts';
+import {
+  deadlineAfter,
+  Judgement,
+  type JudgementOptions,
+  type StateVerdict,
+  TrialDeadline,
+} from './judgement.ts';
 import type { Probe } from './probes.ts';
 
 const NOTHING = nodeState();
@@ -16,7 +22,7 @@ const [ONE, TWO] = [nodeState(closing('a', 1)), nodeState(closing('a', 1), closi
 
 describe('the judgement of a state in force', () => {
   let confirmed: NodeState | null;
-  let done: { readonly state: NodeState; readonly verdict: Verdict }[];
+  let done: { readonly state: NodeState; readonly verdict: StateVerdict }[];
   let passed: () => Promise<readonly string[]>;
   let failed: readonly string[];
   let errors: string[];
@@ -26,7 +32,7 @@ describe('the judgement of a state in force', () => {
     passed = async () => ['api-server'];
   });
 
-  function create(parts: Partial<JudgementParts> = {}): Judgement {
+  function create(parts: Partial<JudgementOptions> = {}): Judgement {
     return new Judgement({
       node: 'n',
       config: DEFAULT_CONFIG,

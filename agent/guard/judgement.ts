@@ -7,21 +7,21 @@ import type { GuardState, PolicyChange } from './guard-state.ts';
 import { policyChanges } from './holds.ts';
 import { flowsOf, outward, type Probe } from './probes.ts';
 import {
+  changesMayDeny,
   faults,
-  type Judged,
   type JudgedAs,
+  type JudgedState,
   judgedAs,
-  mayDeny,
   policiesAtFault,
   touchedSets,
 } from './verdicts.ts';
 
-export interface Verdict extends JudgedAs {
+export interface StateVerdict extends JudgedAs {
   /** The probes that count, of a state that is tried. */
   readonly passed: readonly string[];
 }
 
-export interface JudgementParts {
+export interface JudgementOptions {
   readonly node: string;
   readonly config: Config;
   readonly log: Log;
@@ -32,9 +32,9 @@ export interface JudgementParts {
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: () => NodeState | null;
   /** The probes that were made before a state: null for each that passed, else the reason. */
-  readonly before: (judged: Judged) => Promise<ReadonlyMap<string, string | null>>;
+  readonly before: (judged: JudgedState) => Promise<ReadonlyMap<string, string | null>>;
   /** The newest state in force is judged. */
-  readonly done: (judged: Judged, verdict: Verdict) => void;
+  readonly done: (judged: JudgedState, verdict: StateVerdict) => void;
 }
 
 /** The probes that count in a trial, by name. */
@@ -52,8 +52,8 @@ const NONE: Counting = { passing: [], denied: [] };
  * one. The state is in force meanwhile, and others may follow; only the newest is judged.
  */
 export class Judgement {
-  readonly #parts: JudgementParts;
-  #inForce: Judged | null = null;
+  readonly #options: JudgementOptions;
+  #inForce: JudgedState | null = null;
   #running: Promise<void> | null = null;
   #changes: readonly PolicyChange[] = [];
   /** The probes that passed before the state that was tried last, or were not made then. */
@@ -61,12 +61,12 @@ export class Judgement {
   /** The sets that have a probe's address otherwise than in the confirmed state. */
   #touched: { state: NodeState; confirmed: NodeState | null; sets: readonly string[] } | null = null;
 
-  constructor(parts: JudgementParts) {
-    this.#parts = parts;
+  constructor(options: JudgementOptions) {
+    this.#options = options;
   }
 
   /** Null: no state is in force yet. */
-  get inForce(): Judged | null {
+  get inForce(): JudgedState | null {
     return this.#inForce;
   }
 
@@ -83,7 +83,7 @@ export class Judgement {
   /**
    * Returns whether another state was in force before: else addresses changed, or it is a repair.
    */
-  applied(now: Judged): boolean {
+  applied(now: JudgedState): boolean {
     const last = this.#inForce;
     this.#inForce = now;
     return last?.plain !== now.plain;
@@ -92,7 +92,7 @@ export class Judgement {
   /** Judges the state in force, in a later turn of the event loop. */
   begin(): void {
     if (this.#inForce === null) return;
-    this.#changes = policyChanges(this.#parts.confirmed(), this.#inForce.plain);
+    this.#changes = policyChanges(this.#options.confirmed(), this.#inForce.plain);
     this.#running ??= this.#judge();
   }
 
@@ -101,16 +101,16 @@ export class Judgement {
    * last state, because it is asked when a state is submitted, and again when it is in force.
    */
   touched(state: NodeState): readonly string[] {
-    const confirmed = this.#parts.confirmed();
+    const confirmed = this.#options.confirmed();
     if (this.#touched?.state === state && this.#touched.confirmed === confirmed) return this.#touched.sets;
-    const sets = touchedSets(this.#parts.probes, confirmed, state);
+    const sets = touchedSets(this.#options.probes, confirmed, state);
     this.#touched = { state, confirmed, sets };
     return sets;
   }
 
   /** The policies among these changes because of which a rule denies a probe; empty: not known. */
   atFault(name: string, changes: readonly PolicyChange[]): readonly string[] {
-    const { probes, confirmed, config } = this.#parts;
+    const { probes, confirmed, config } = this.#options;
     const probe = probes().find((one) => one.name === name);
     if (probe === undefined || this.#inForce === null) return [];
     try {
@@ -126,16 +126,16 @@ export class Judgement {
       await nextTurn();
       const judged = this.#inForce;
       if (judged === null) return;
-      const confirmed = this.#parts.confirmed();
+      const confirmed = this.#options.confirmed();
       const changes = policyChanges(confirmed, judged.plain);
       const sets = changes.length === 0 ? this.touched(judged.plain) : [];
       const verdict = this.#verdict(judged, changes, sets);
       const { passing, denied } = verdict.isTried ? await this.#counting(judged, confirmed) : NONE;
-      if (judged !== this.#inForce || confirmed !== this.#parts.confirmed()) continue;
+      if (judged !== this.#inForce || confirmed !== this.#options.confirmed()) continue;
       if (verdict.isTried) this.#passing = passing;
       this.#running = null;
       this.#changes = [];
-      this.#parts.done(judged, { ...verdict, passed: [...passing, ...denied] });
+      this.#options.done(judged, { ...verdict, passed: [...passing, ...denied] });
       return;
     }
   }
@@ -146,8 +146,8 @@ export class Judgement {
    * done so by chance, or on a busy machine: it counts if it passed the last time, and the change
    * denies it.
    */
-  async #counting(judged: Judged, confirmed: NodeState | null): Promise<Counting> {
-    const { before, probes } = this.#parts;
+  async #counting(judged: JudgedState, confirmed: NodeState | null): Promise<Counting> {
+    const { before, probes } = this.#options;
     const made = await before(judged);
     const passed = [...made].filter(([, error]) => error === null).map(([name]) => name);
     const others = outward(probes()).filter(({ name }) => !passed.includes(name));
@@ -159,7 +159,7 @@ export class Judgement {
   }
 
   #deniedBy(state: NodeState | null, probes: readonly Probe[]): ReadonlyMap<string, unknown> {
-    const { config, resolve } = this.#parts;
+    const { config, resolve } = this.#options;
     if (state === null || probes.length === 0) return new Map();
     try {
       return faults(probes, resolve(state), config);
@@ -170,9 +170,9 @@ export class Judgement {
   }
 
   /** A bug in what is computed here must not end the agent: then the state is tried. */
-  #verdict(judged: Judged, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
-    const { config, resolve, probes } = this.#parts;
-    const confirmed = this.#parts.confirmed();
+  #verdict(judged: JudgedState, changes: readonly PolicyChange[], sets: readonly string[]): JudgedAs {
+    const { config, resolve, probes } = this.#options;
+    const confirmed = this.#options.confirmed();
     try {
       const before = confirmed === null ? null : resolve(confirmed);
       return judgedAs({ ...judged, before, changes, sets, probes, config });
@@ -183,7 +183,7 @@ export class Judgement {
   }
 
   #bug(error: unknown, result: string): void {
-    const { log, node } = this.#parts;
+    const { log, node } = this.#options;
     const fields = { node, stage: 'guard', error: (error as Error).stack };
     log.error(`internal error; ${result}. Please report it`, fields);
   }
@@ -193,7 +193,7 @@ export class Judgement {
 const SHORTEST = 20;
 const LONGEST = 45;
 
-interface TrialDeadlineParts {
+interface TrialDeadlineOptions {
   readonly config: Config;
   /** All probes of this agent, inward ones too. */
   readonly probes: () => readonly Probe[];
@@ -210,11 +210,11 @@ type Known = Pick<GuardState, 'confirmed' | 'trial'>;
  * in force, and the deadline comes with it, in one transaction.
  */
 export class TrialDeadline {
-  readonly #parts: TrialDeadlineParts;
+  readonly #options: TrialDeadlineOptions;
   #last: { readonly from: NodeState; readonly text: string; readonly to: NodeState } | null = null;
 
-  constructor(parts: TrialDeadlineParts) {
-    this.#parts = parts;
+  constructor(options: TrialDeadlineOptions) {
+    this.#options = options;
   }
 
   /** The state as it is submitted: the same object again if nothing is different. */
@@ -229,9 +229,9 @@ export class TrialDeadline {
   }
 
   #of(state: NodeState, { confirmed, trial }: Known): Deadline | null {
-    const { config, probes, controlPlane, touched } = this.#parts;
+    const { config, probes, controlPlane, touched } = this.#options;
     const changes = policyChanges(confirmed, state);
-    const isTriedOrMay = (): boolean => trial !== null || mayDeny(confirmed, state, changes);
+    const isTriedOrMay = (): boolean => trial !== null || changesMayDeny(confirmed, state, changes);
     if (touched(state).length === 0 && (changes.length === 0 || !isTriedOrMay())) return null;
     // Which ones count is not known before the trial.
     const counted = probes().filter(({ name }) => trial === null || trial.counted.has(name));

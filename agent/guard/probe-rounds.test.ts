@@ -5,7 +5,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { ProbeResult } from './guard-state.ts';
-import { ProbeRounds, type ProbeRoundsParts, RoundBefore } from './probe-rounds.ts';
+import { ProbeRounds, type ProbeRoundsOptions, RoundBefore } from './probe-rounds.ts';
 import type { Probe } from './probes.ts';
 
 const address = '127.0.0.1';
@@ -46,7 +46,7 @@ describe('rounds of probes', () => {
     return { kind: 'outward', name, attempts: [{ kind: 'tcp', address, port: to }] };
   }
 
-  function create(parts: Partial<ProbeRoundsParts> = {}): ProbeRounds {
+  function create(parts: Partial<ProbeRoundsOptions> = {}): ProbeRounds {
     return new ProbeRounds({
       config: DEFAULT_CONFIG,
       clock,

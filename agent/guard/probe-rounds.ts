@@ -6,7 +6,7 @@ import type { InwardProbes } from './inward-probes.ts';
 import { outward, type Probe, probeRound } from './probes.ts';
 import { faults } from './verdicts.ts';
 
-export interface ProbeRoundsParts {
+export interface ProbeRoundsOptions {
   readonly config: Config;
   readonly clock: Clock;
   /** All probes of this agent, inward ones too. */
@@ -15,7 +15,7 @@ export interface ProbeRoundsParts {
   readonly inward: Pick<InwardProbes, 'round'> | null;
   /** Compares the kernel with the rules in force, and repairs it. */
   readonly verify: () => Promise<void>;
-  /** Asks this of rules that are tried (GuardParts). */
+  /** Asks this of rules that are tried (GuardOptions). */
   readonly isInTime: () => Promise<boolean>;
   /** Whether the rules in force are tried; else they are confirmed. */
   readonly isTrial: () => boolean;
@@ -45,13 +45,13 @@ const NONE: Errors = new Map();
  * dropped.
  */
 export class ProbeRounds {
-  readonly #parts: ProbeRoundsParts;
+  readonly #options: ProbeRoundsOptions;
   #cancelTimer = (): void => {};
   /** Counts rounds, to find those that were replaced. */
   #round = 0;
 
-  constructor(parts: ProbeRoundsParts) {
-    this.#parts = parts;
+  constructor(options: ProbeRoundsOptions) {
+    this.#options = options;
   }
 
   /**
@@ -62,7 +62,7 @@ export class ProbeRounds {
     this.cancel();
     if (names?.length === 0) return;
     const round = this.#round;
-    this.#cancelTimer = this.#parts.clock.after(after, () => void this.#make(names, round));
+    this.#cancelTimer = this.#options.clock.after(after, () => void this.#make(names, round));
   }
 
   /** The round that waits or is in progress is dropped. */
@@ -72,7 +72,7 @@ export class ProbeRounds {
   }
 
   async #make(asked: readonly string[] | null, round: number): Promise<void> {
-    const { config, clock, probes, inward, verify, isInTime, isTrial, done } = this.#parts;
+    const { config, clock, probes, inward, verify, isInTime, isTrial, done } = this.#options;
     const began = clock.now();
     const wanted = probes().filter(({ name }) => asked?.includes(name) ?? true);
     const names = asked ?? wanted.map(({ name }) => name);
@@ -100,7 +100,7 @@ export class ProbeRounds {
     wanted: readonly Probe[],
     { own, others }: { readonly own: Errors; readonly others: Errors },
   ): ProbeResult[] {
-    const { isTrial } = this.#parts;
+    const { isTrial } = this.#options;
     const errorOf = (name: string): string | null => own.get(name) ?? others.get(name) ?? null;
     const failed = wanted.filter(({ name }) => errorOf(name) !== null);
     const denied = failed.length === 0 || !isTrial() ? new Map() : this.#faults(failed);
@@ -114,7 +114,7 @@ export class ProbeRounds {
 
   /** The rules that deny these probes, where none did that is confirmed. */
   #faults(failed: readonly Probe[]): ReadonlyMap<string, Fault> {
-    const { config, inForce, confirmed } = this.#parts;
+    const { config, inForce, confirmed } = this.#options;
     const now = inForce();
     const denied = now === null ? new Map<string, Fault>() : faults(failed, now, config);
     const before = denied.size === 0 ? null : confirmed();
@@ -124,7 +124,7 @@ export class ProbeRounds {
   }
 }
 
-interface RoundBeforeParts {
+interface RoundBeforeOptions {
   readonly clock: Clock;
   /** All probes of this agent; inward ones can't be made before a change without delaying it. */
   readonly probes: () => readonly Probe[];
@@ -150,12 +150,12 @@ const BEFORE = { milliseconds: 2_000, connectWithin: 900 };
  * its own rounds.
  */
 export class RoundBefore {
-  readonly #parts: RoundBeforeParts;
+  readonly #options: RoundBeforeOptions;
   #rounds: readonly Round[] = [];
   #newest = 0;
 
-  constructor(parts: RoundBeforeParts) {
-    this.#parts = parts;
+  constructor(options: RoundBeforeOptions) {
+    this.#options = options;
   }
 
   /**
@@ -165,7 +165,7 @@ export class RoundBefore {
    */
   make(): number {
     const last = this.skip();
-    const at = this.#parts.clock.now();
+    const at = this.#options.clock.now();
     const latest = this.#rounds.at(-1);
     if (latest?.last === last - 1 && at < latest.at + BEFORE.connectWithin)
       this.#rounds = [...this.#rounds.slice(0, -1), { ...latest, last }];
@@ -197,6 +197,6 @@ export class RoundBefore {
   }
 
   #resultsNow(): Promise<Errors> {
-    return probeRound(outward(this.#parts.probes()), BEFORE);
+    return probeRound(outward(this.#options.probes()), BEFORE);
   }
 }

@@ -8,10 +8,15 @@ import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { packAddress } from '../../lib/net/member-set.ts';
-import { type Attempt, attempt, type Outcome, type Patience } from '../../lib/process/connection-attempt.ts';
+import {
+  type AttemptOutcome,
+  attempt,
+  type ConnectionAttempt,
+  type Patience,
+} from '../../lib/process/connection-attempt.ts';
 
 /** An agent can try a connection, or an echo request. */
-export type AgentAttempt = Attempt | { readonly kind: 'icmp'; readonly address: string };
+export type AgentAttempt = ConnectionAttempt | { readonly kind: 'icmp'; readonly address: string };
 
 export type Probe = OutwardProbe | InwardProbe;
 
@@ -61,10 +66,10 @@ export function configuredProbes(
 }
 
 /** Servers on this host prove nothing: loopback traffic is exempt. */
-function dnsServers(configured: readonly string[]): Attempt[] {
+function dnsServers(configured: readonly string[]): ConnectionAttempt[] {
   // A new resolver reads resolv.conf(5) again.
   const servers = configured.length > 0 ? configured : new Resolver().getServers();
-  return servers.flatMap((text): Attempt[] => {
+  return servers.flatMap((text): ConnectionAttempt[] => {
     const [, v6, v4, port] = /^(?:\[([^\]]+)\]|([\d.]+))(?::(\d+))?$/.exec(text) ?? [];
     const address = v6 ?? v4 ?? (isIPv6(text) ? text : '');
     if (address === '' || address === '::1' || address.startsWith('127.')) return [];
@@ -73,7 +78,7 @@ function dnsServers(configured: readonly string[]): Attempt[] {
 }
 
 /** Makes a new connection, or sends an echo request. Never rejects. */
-export function agentAttempt(one: AgentAttempt, patience: Patience): Promise<Outcome> {
+export function agentAttempt(one: AgentAttempt, patience: Patience): Promise<AttemptOutcome> {
   return one.kind === 'icmp' ? echoAttempt(one.address, patience) : attempt(one, patience);
 }
 
@@ -114,7 +119,7 @@ export function flowsOf(probe: Probe): readonly Flow[] {
       return [...others, ...attempts].map((one) => ({
         direction: 'egress',
         dst: one.address,
-        ...serviceOf(one),
+        ...attemptService(one),
       }));
     }
     case 'inward':
@@ -123,7 +128,7 @@ export function flowsOf(probe: Probe): readonly Flow[] {
 }
 
 /** Protocol and port, or type, of a new connection. */
-export function serviceOf(one: AgentAttempt): Pick<Flow, 'protocol' | 'dstPort' | 'icmpType'> {
+export function attemptService(one: AgentAttempt): Pick<Flow, 'protocol' | 'dstPort' | 'icmpType'> {
   switch (one.kind) {
     case 'udp':
     case 'dns':
@@ -152,7 +157,7 @@ const DISCARD = 9;
  * socket where the kernel lets this process have one (net.ipv4.ping_group_range), else by a raw
  * one, which needs CAP_NET_RAW. Never rejects.
  */
-export async function echoAttempt(text: string, { milliseconds }: Patience): Promise<Outcome> {
+export async function echoAttempt(text: string, { milliseconds }: Patience): Promise<AttemptOutcome> {
   const parsed = parseAddress(text);
   if (parsed === null) return { error: `${text} is not an address`, source: null };
   const [address, data] = [packAddress(parsed), randomBytes(16)];

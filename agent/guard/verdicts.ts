@@ -9,7 +9,7 @@ import { flowReader } from '../observe/known-flow.ts';
 import { everyRule } from '../observe/rule-lookup.ts';
 import { ruleMatches } from '../observe/rule-match.ts';
 import type { Fault, GuardEvent, PolicyChange } from './guard-state.ts';
-import { digestOf } from './holds.ts';
+import { policyDigest } from './holds.ts';
 import { flowsOf, type Probe, peerOf } from './probes.ts';
 
 /** The rule that denies a flow of each probe; probes that no rule denies are absent. */
@@ -105,7 +105,7 @@ function changedSets(before: NodeState, now: NodeState): AddressSet[] {
 }
 
 /** A state in force. */
-export interface Judged extends Forms {
+export interface JudgedState extends Forms {
   /** Its number (RoundBefore); null: the newest. */
   readonly round: number | null;
 }
@@ -138,7 +138,7 @@ export function judgedAs(judgement: Judgement): JudgedAs {
   const deciding = flipped.flatMap((name) => now.get(name) ?? old.get(name) ?? []);
   const byKey = new Map(deciding.map((one) => [`${one.apiGroup}/${one.policy}`, one.generation]));
   const named = [...byKey].map(([key, generation]): PolicyChange => {
-    const digest = digestOf(plain, key);
+    const digest = policyDigest(plain, key);
     return { key, digest, before: digest, generation };
   });
   return { isTried: flipped.length > 0, changes: named, sets };
@@ -162,7 +162,7 @@ export function newlyDenies(
   changes: readonly PolicyChange[],
   config: Config,
 ): boolean {
-  if (!mayDeny(before, now, changes)) return false;
+  if (!changesMayDeny(before, now, changes)) return false;
   // Only rules count here: both sides have the same Node.
   const old: NodeState = { ...now, ...rulesOf(before), nodeAddresses: now.nodeAddresses };
   if (isLarge([old, now])) return true;
@@ -190,7 +190,11 @@ function isLarge(states: readonly NodeState[]): boolean {
 }
 
 /** False: the changed policies only allow more, whatever the other rules are. */
-export function mayDeny(before: NodeState | null, now: NodeState, changes: readonly PolicyChange[]): boolean {
+export function changesMayDeny(
+  before: NodeState | null,
+  now: NodeState,
+  changes: readonly PolicyChange[],
+): boolean {
   const keys = new Set(changes.map(({ key }) => key));
   const changed = (rule: CompiledRule): boolean => rule.mode === 'Enforce' && keys.has(policyKey(rule));
   const text = (rules: readonly CompiledRule[]): Set<string> =>

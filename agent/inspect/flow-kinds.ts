@@ -4,7 +4,7 @@ import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import { utcText } from '../../lib/process/clock.ts';
 import type { FlowFilter } from '../flows/flow-filter.ts';
 import type { FlowSource } from '../flows/flow-inventory.ts';
-import { type FlowKind, toFlow } from '../flows/flow-kind.ts';
+import { type FlowKind, flowOfKind } from '../flows/flow-kind.ts';
 import { groupName } from '../interfaces/classify.ts';
 import { type Explainer, explainMany } from '../observe/explain.ts';
 import { protocolName } from '../record/packet.ts';
@@ -83,7 +83,7 @@ function toNodeFlow(kind: FlowKind, config: Config, explain: Explainer | null): 
   const { last, fold, peer, connections, live, firstSeen, lastSeen } = kind;
   const { direction, traffic, protocol, port, type, code, group, verdict } = last;
   const isOwn = fold.ports === 'own';
-  const flow = toFlow(kind);
+  const flow = flowOfKind(kind);
   return {
     direction,
     traffic,

@@ -2,8 +2,8 @@ import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Attachments } from '../interfaces/attachment.ts';
-import type { Decision, OwnedGroup } from '../interfaces/classify.ts';
-import { classifier, groupName, reasonText } from '../interfaces/classify.ts';
+import type { GroupDecision, OwnedGroup } from '../interfaces/classify.ts';
+import { classifier, groupName, groupReasonText } from '../interfaces/classify.ts';
 import { toOwnedGroups } from '../interfaces/release.ts';
 import { attachmentsNow, ownedGroupsFile } from '../run/interface-groups.ts';
 import { savedNodeAddresses } from '../run/state-store.ts';
@@ -28,7 +28,7 @@ export interface InterfaceGroup {
  *
  * @param warn takes why the agent's file of owned groups cannot be read
  */
-export async function interfaceGroups(
+export async function inspectInterfaceGroups(
   stateDir: string,
   config: Config,
   warn: (message: string) => void,
@@ -44,7 +44,7 @@ export async function interfaceGroups(
   return decisions.sort((a, b) => a.link.index - b.link.index).map((one) => toInterfaceGroup(one, config));
 }
 
-function toInterfaceGroup({ link, group, reason }: Decision, config: Config): InterfaceGroup {
+function toInterfaceGroup({ link, group, reason }: GroupDecision, config: Config): InterfaceGroup {
   const { name, index, kind } = link;
   return {
     name,
@@ -52,7 +52,7 @@ function toInterfaceGroup({ link, group, reason }: Decision, config: Config): In
     kind,
     group: link.group,
     groupName: groupName(config, link.group),
-    reason: reasonText(reason),
+    reason: groupReasonText(reason),
     wanted: group === link.group ? null : group,
   };
 }

@@ -10,7 +10,7 @@ import {
 } from '../names/saved-names.ts';
 
 /** The names of the rules in force; times are ISO 8601, to the second. */
-export interface KnownNames {
+export interface NamesInForce {
   /** When the agent saved them; null: it never did. */
   readonly saved: string | null;
   readonly names: readonly KnownName[];
@@ -24,7 +24,7 @@ interface KnownName extends Omit<SavedName, 'addresses'> {
 }
 
 /** As the agent last saved them. Throws a CommandError if the file cannot be read. */
-export async function knownNames(stateDir: string): Promise<KnownNames> {
+export async function knownNames(stateDir: string): Promise<NamesInForce> {
   const found = await read(stateDir);
   if (found === null) return { saved: null, names: [] };
   const { saved, names } = found;

@@ -9,7 +9,7 @@ import { recordsFile } from '../record/record-files.ts';
 import { fromQuery, toFilter, wholeNumber } from '../record/record-filter.ts';
 import { explanationOf, hostFlow, type RulesInForce } from './explanation.ts';
 import { nodeFlows } from './flow-kinds.ts';
-import { interfaceGroups } from './interface-groups.ts';
+import { inspectInterfaceGroups } from './interface-groups.ts';
 import { knownNames } from './known-names.ts';
 import { machineFacts } from './machine-facts.ts';
 import { ruleCounts } from './rule-counts.ts';
@@ -53,7 +53,7 @@ export async function nodeData(
       return JSON.stringify(await knownNames(stateDir));
     case 'interfaces':
       // The agent has logged at its start that it cannot read a file.
-      return JSON.stringify(await interfaceGroups(stateDir, config, () => {}));
+      return JSON.stringify(await inspectInterfaceGroups(stateDir, config, () => {}));
     case 'machine':
       return JSON.stringify(await machineFacts(config, metrics));
     case 'explanation':

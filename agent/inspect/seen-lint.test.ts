@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import type { Answer } from '../../apis/flow.ts';
+import type { FlowAnswer } from '../../apis/flow.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { cidr, policy, tcp, udp } from '../../test/kernel/manifests.ts';
 import type { CountedRule } from './rule-counts.ts';
 import { ruleWidth } from './rule-width.ts';
-import { type SeenNode, seenLint } from './seen-lint.ts';
+import { type NodeObservation, seenLint } from './seen-lint.ts';
 
 const NOW = Date.parse('2026-01-08T00:00:00Z');
 const FROM = NOW - 5 * 86_400_000;
@@ -33,7 +33,7 @@ function rule(more: Partial<CountedRule> = {}): CountedRule {
   };
 }
 
-const DECISION: Answer = {
+const DECISION: FlowAnswer = {
   verdict: 'Allow',
   policy: 'web',
   rule: 'in',
@@ -61,14 +61,14 @@ function flow(peer: string, port: number, more: Partial<NodeFlow> = {}): NodeFlo
   };
 }
 
-function on(node: string, rules: CountedRule[], flows: NodeFlow[], since = OLD): SeenNode {
+function on(node: string, rules: CountedRule[], flows: NodeFlow[], since = OLD): NodeObservation {
   const counts = { node, rules, spoofed: { packets: 0, bytes: 0, lastHit: null }, remark: null };
   const missed = { leftOut: 0, overruns: 0, busySeconds: 0 };
   const seen = { node, since, liveAt: null, flows, isCut: false, kinds: flows.length, missed };
   return { counts, flows: seen };
 }
 
-const of = (...nodes: SeenNode[]) =>
+const of = (...nodes: NodeObservation[]) =>
   seenLint(nodes, FROM).findings.map(({ kind, nodes: where, networks, services }) =>
     [kind, where.join(), networks.join(), services.join()].join(' | '),
   );
@@ -135,7 +135,7 @@ describe('lint by what was seen', () => {
 
   it('finds Drop rules that the failsafe list skips, by flows of the window', () => {
     const skipped = [{ policy: 'web', rule: 'rest' }];
-    const decision: Answer = { ...DECISION, policy: null, rule: null, reason: 'failsafe', skipped };
+    const decision: FlowAnswer = { ...DECISION, policy: null, rule: null, reason: 'failsafe', skipped };
     const kept = flow('10.0.0.2', 10_250, { decision });
     const old = flow('10.0.0.2', 22, { decision, lastSeen: '2026-01-02T00:00:00Z' });
     assert.deepEqual(of(on('a', [], [kept, old], YOUNG), on('b', [], [kept])), [

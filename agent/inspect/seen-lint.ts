@@ -30,7 +30,7 @@ export interface SeenFinding {
 }
 
 /** A node's counts, and the flows that it saw. */
-export interface SeenNode {
+export interface NodeObservation {
   readonly counts: RuleCounts;
   /** Null: it keeps no flow inventory, so that only counters say something. */
   readonly flows: NodeFlows | null;
@@ -57,7 +57,7 @@ const WIDE = { v4: 16, v6: 48, ports: 100 } as const;
  * @param from the begin of the window, in milliseconds since 1970: nothing is said of a rule whose
  * evidence does not reach back so far, but that the failsafe list is in effect
  */
-export function seenLint(nodes: readonly SeenNode[], from: number): SeenFindings {
+export function seenLint(nodes: readonly NodeObservation[], from: number): SeenFindings {
   const { rules: unused, tooYoung } = unusedRules(
     nodes.map(({ counts }) => counts),
     from,
@@ -75,17 +75,17 @@ export function seenLint(nodes: readonly SeenNode[], from: number): SeenFindings
   };
 }
 
-function reachesBack({ flows }: SeenNode, from: number): boolean {
+function reachesBack({ flows }: NodeObservation, from: number): boolean {
   return flows !== null && Date.parse(flows.since) <= from + LATE;
 }
 
 /** A rule on all of its nodes. */
 interface Spread {
   readonly rule: CountedRule;
-  readonly on: SeenNode[];
+  readonly on: NodeObservation[];
 }
 
-function widerThanSeen(nodes: readonly SeenNode[], from: number): SeenFinding[] {
+function widerThanSeen(nodes: readonly NodeObservation[], from: number): SeenFinding[] {
   const spreads = new Map<string, Spread>();
   for (const one of nodes)
     for (const rule of one.counts.rules) {
@@ -143,8 +143,8 @@ function ofAnybodyKey({ direction, traffic }: Pick<Decided, 'direction' | 'traff
 }
 
 /** The kinds of each node, by the rule that decides them, or as those of anybody; made once. */
-function flowsByRule(): (node: SeenNode) => ReadonlyMap<string, readonly NodeFlow[]> {
-  const known = new Map<SeenNode, Map<string, NodeFlow[]>>();
+function flowsByRule(): (node: NodeObservation) => ReadonlyMap<string, readonly NodeFlow[]> {
+  const known = new Map<NodeObservation, Map<string, NodeFlow[]>>();
   return (node) => {
     const made = known.get(node);
     if (made !== undefined) return made;
@@ -185,7 +185,7 @@ function servicesOf(flows: readonly NodeFlow[]): string[] | null {
   return [...new Set(found)].sort();
 }
 
-function failsafeInEffect(nodes: readonly SeenNode[], from: number): SeenFinding[] {
+function failsafeInEffect(nodes: readonly NodeObservation[], from: number): SeenFinding[] {
   const found = new Map<string, SeenFinding>();
   for (const { flows: seen } of nodes)
     for (const flow of seen?.flows ?? []) {

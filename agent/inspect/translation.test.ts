@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Flow } from '../../apis/flow.ts';
 import type { OtherTable } from './other-rules.ts';
-import { type Translation, translator } from './translation.ts';
+import { flowTranslator, type Translation } from './translation.ts';
 
 const nft = (text: string): OtherTable => ({
   name: 'ip nat',
@@ -82,7 +82,7 @@ const CONDITIONS = nft(`	chain PREROUTING {
 
 describe('the translation of packets by rules of others', () => {
   const at = (table: OtherTable, dstPort: number, more: Partial<Flow> = {}): Translation | null =>
-    translator(
+    flowTranslator(
       [table],
       OWN,
     )({ direction: 'ingress', protocol: 'tcp', src: '198.51.100.7', dstPort, ...more });
@@ -136,6 +136,6 @@ describe('the translation of packets by rules of others', () => {
 
   it('counts a table once that nft cannot print whole', () => {
     const flow: Flow = { direction: 'ingress', protocol: 'tcp', dstPort: 8080 };
-    assert.deepEqual(translator([DOCKER, DOCKER_SAVED], OWN)(flow)?.tables, ['ip nat (1)']);
+    assert.deepEqual(flowTranslator([DOCKER, DOCKER_SAVED], OWN)(flow)?.tables, ['ip nat (1)']);
   });
 });

@@ -31,7 +31,7 @@ export async function readTranslations(): Promise<(flow: Flow) => Translation | 
     const own = new Set(
       Object.values(networkInterfaces()).flatMap((all = []) => all.map(({ address }) => address)),
     );
-    return translator(tables, [...own]);
+    return flowTranslator(tables, [...own]);
   } catch {
     return () => null;
   } finally {
@@ -43,7 +43,7 @@ export async function readTranslations(): Promise<(flow: Flow) => Translation | 
  * By these tables, on a machine with these addresses. Null: none of their rules translates the
  * flow's packets, or it is no flow of Host traffic.
  */
-export function translator(
+export function flowTranslator(
   tables: readonly OtherTable[],
   own: readonly string[],
 ): (flow: Flow) => Translation | null {

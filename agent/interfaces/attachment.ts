@@ -14,7 +14,7 @@ export interface NetworkReading {
 export type AttachedBy = 'node' | 'default' | 'address' | 'route';
 
 /** The addresses and routes of one link, as far as they say what it leads to. */
-export interface Attachment {
+export interface LinkAttachment {
   /** Null: nothing says that the node itself uses it, `gateways` aside. */
   readonly by: AttachedBy | null;
   /**
@@ -25,7 +25,7 @@ export interface Attachment {
 }
 
 /** By the index of the link; absent: no address and no route. */
-export type Attachments = ReadonlyMap<number, Attachment>;
+export type Attachments = ReadonlyMap<number, LinkAttachment>;
 
 /** Beyond these, addresses and routes lead to something. Multicast is no destination of its own. */
 const NOWHERE = ['169.254.0.0/16', 'fe80::/10', '224.0.0.0/4', 'ff00::/8'].flatMap(
@@ -87,7 +87,7 @@ class LinkFacts {
     else this.#hasHostRoute ||= to.family === 4 && scope === RT_SCOPE_HOST;
   }
 
-  attachment(): Attachment {
+  attachment(): LinkAttachment {
     return { by: this.#by, gateways: this.#hasHostRoute ? [] : [...this.addresses] };
   }
 }

@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import type { Link } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { BARE } from '../../test/fake/fake-links.ts';
-import type { Attachment } from './attachment.ts';
-import { classifier, type OwnedGroup, type Reason, reasonText, unknownMatches } from './classify.ts';
+import type { LinkAttachment } from './attachment.ts';
+import {
+  classifier,
+  type GroupReason,
+  groupReasonText,
+  type OwnedGroup,
+  unknownMatches,
+} from './classify.ts';
 import { CNIS, PRESETS } from './presets.ts';
 
 const LINK: Link = { ...BARE, index: 2, name: 'x', isUp: true };
@@ -74,15 +80,18 @@ const ALONE: readonly Case[] = [
   ['lo', { isLoopback: true, group: 8 }, 8, 'foreign'],
 ];
 
-function word(reason: Reason): string {
+function word(reason: GroupReason): string {
   if (reason.kind === 'own') return `own ${reason.by}`;
   if (reason.kind !== 'match') return reason.kind;
   return reason.preset === null ? reason.match : `${reason.match} ${reason.preset}`;
 }
 
-const by = (how: Attachment['by'], gateways: readonly string[] = []): Attachment => ({ by: how, gateways });
+const by = (how: LinkAttachment['by'], gateways: readonly string[] = []): LinkAttachment => ({
+  by: how,
+  gateways,
+});
 /** By name. */
-const ATTACHED: Readonly<Record<string, Attachment>> = {
+const ATTACHED: Readonly<Record<string, LinkAttachment>> = {
   uplink: by('address'),
   lxcnet: by('node'),
   'antrea-gw0': by('address'),
@@ -99,7 +108,7 @@ const ATTACHED: Readonly<Record<string, Attachment>> = {
 interface Given {
   readonly config?: Partial<typeof DEFAULT_CONFIG>;
   readonly held?: readonly OwnedGroup[];
-  readonly attached?: Readonly<Record<string, Attachment>>;
+  readonly attached?: Readonly<Record<string, LinkAttachment>>;
 }
 
 function decide(
@@ -290,7 +299,7 @@ describe('classify', () => {
   });
 
   it('gives a human-readable reason', () => {
-    const reasons: Reason[] = [
+    const reasons: GroupReason[] = [
       { kind: 'loopback' },
       { kind: 'foreign' },
       { kind: 'none' },
@@ -302,6 +311,6 @@ describe('classify', () => {
       { kind: 'match', match: 'cni:*', preset: 'calico' },
       { kind: 'match', match: 'pod*', preset: null },
     ];
-    assert.equal(new Set(reasons.map(reasonText)).size, reasons.length);
+    assert.equal(new Set(reasons.map(groupReasonText)).size, reasons.length);
   });
 });

@@ -1,6 +1,6 @@
 import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
-import type { AttachedBy, Attachment, Attachments } from './attachment.ts';
+import type { AttachedBy, Attachments, LinkAttachment } from './attachment.ts';
 import { CNIS, PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
 
 /** A group that nodewall set on the link with this index and name. */
@@ -10,7 +10,7 @@ export interface OwnedGroup {
   readonly group: number;
 }
 
-export type Reason =
+export type GroupReason =
   | { readonly kind: 'loopback' }
   /**
    * `match` is the pattern of the configuration, `preset` the CNI that names its interfaces like
@@ -26,11 +26,11 @@ export type Reason =
 /** `master`: it is a port of an interface that attaches the node itself. */
 type OwnBy = AttachedBy | 'name' | 'master';
 
-export interface Decision {
+export interface GroupDecision {
   readonly link: Link;
   /** The group that it should be in; 0: none. */
   readonly group: number;
-  readonly reason: Reason;
+  readonly reason: GroupReason;
 }
 
 /** Information that the links themselves do not have. */
@@ -43,7 +43,7 @@ export interface Known {
   readonly attachments: Attachments;
 }
 
-export type Classify = (links: readonly Link[], known: Known) => Decision[];
+export type Classify = (links: readonly Link[], known: Known) => GroupDecision[];
 
 /**
  * Decides the group of each link, in the order of the links. Names of the configuration go before
@@ -61,7 +61,7 @@ export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMa
       matchers: words.filter((word) => isName(word) === wanted).map((word) => matcher(word, name)),
     })),
   );
-  const match = (link: Link, around: Around): Decision | null => {
+  const match = (link: Link, around: Around): GroupDecision | null => {
     for (const { number, matchers } of [...(names ?? []), ...(recognizers ?? [])]) {
       for (const matches of matchers) {
         const reason = matches(link, around);
@@ -125,7 +125,7 @@ export function unknownMatches({ interfaceMatches }: Pick<Config, 'interfaceMatc
 }
 
 /** The reason, human-readable. */
-export function reasonText(reason: Reason): string {
+export function groupReasonText(reason: GroupReason): string {
   switch (reason.kind) {
     case 'loopback':
       return 'loopback';
@@ -192,7 +192,7 @@ function sharedGateways(links: readonly Link[], attachments: Attachments): Set<s
   return shared;
 }
 
-type Matcher = (link: Link, around: Around) => Reason | null;
+type Matcher = (link: Link, around: Around) => GroupReason | null;
 
 function matcher(word: string, group: string): Matcher {
   if (word === 'kind:veth') {
@@ -226,7 +226,11 @@ function presetMatcher(word: string, group: string): Matcher {
   };
 }
 
-const toReason = (match: string, preset: string | null = null): Reason => ({ kind: 'match', match, preset });
+const toReason = (match: string, preset: string | null = null): GroupReason => ({
+  kind: 'match',
+  match,
+  preset,
+});
 
 /**
  * Whether the link is one end of a pair whose other end is in another namespace, and does not
@@ -264,13 +268,13 @@ function isOutwardBridge({ kind, index }: Link, around: Around): boolean {
  */
 function ownBy(link: Link, around: Around): OwnBy | null {
   if (hasOwnName(link)) return 'name';
-  const { by, gateways }: Attachment = around.attachments.get(link.index) ?? UNATTACHED;
+  const { by, gateways }: LinkAttachment = around.attachments.get(link.index) ?? UNATTACHED;
   if (by !== null) return by;
   if (gateways.some((address) => !around.shared.has(address))) return 'address';
   return link.master !== null && isPortOfOwn(link.master, around) ? 'master' : null;
 }
 
-const UNATTACHED: Attachment = { by: null, gateways: [] };
+const UNATTACHED: LinkAttachment = { by: null, gateways: [] };
 
 /** A bridge that the configuration names, or a CNI, has the gateway address of its ports. */
 function isPortOfOwn(index: number, around: Around): boolean {
@@ -299,7 +303,7 @@ function hasOwnName({ name }: Link): boolean {
  */
 const OWN_NAME = /^(eth\d+|en[a-hj-z]\w*|(wl|ww|ib)[a-z]*\d\w*|host0)$/;
 
-function ownNetwork(link: Link, around: Around): Reason {
+function ownNetwork(link: Link, around: Around): GroupReason {
   const isLikePods = isOutwardPair(link) || isOutwardBridge(link, around);
   const by = isLikePods ? ownBy(link, around) : null;
   return by === null ? { kind: 'none' } : { kind: 'own', by };

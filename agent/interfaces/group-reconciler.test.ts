@@ -5,15 +5,15 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
 import { runs } from '../../test/properties/runs.ts';
-import type { Attachment, Attachments } from './attachment.ts';
+import type { Attachments, LinkAttachment } from './attachment.ts';
 import { classifier, type OwnedGroup } from './classify.ts';
-import { type GroupChange, GroupReconciler } from './group-reconciler.ts';
+import { GroupReconciler, type InterfaceGroupChange } from './group-reconciler.ts';
 import { releaseGroups, toOwnedGroups } from './release.ts';
 
 interface Watched {
   readonly links: FakeLinks;
   readonly reconciler: GroupReconciler;
-  readonly changed: GroupChange[][];
+  readonly changed: InterfaceGroupChange[][];
   readonly refused: string[];
   readonly failed: string[];
   readonly clock: ReturnType<typeof fakeClock>;
@@ -33,12 +33,12 @@ function watched(
 ): Watched {
   let reconciler: GroupReconciler | null = null;
   const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => reconciler?.tell(events));
-  const changed: GroupChange[][] = [];
+  const changed: InterfaceGroupChange[][] = [];
   const refused: string[] = [];
   const failed: string[] = [];
   let held = remembered;
   const clock = fakeClock();
-  const attached = new Map<number, Attachment>();
+  const attached = new Map<number, LinkAttachment>();
   reconciler = new GroupReconciler({
     links: fake,
     classify,

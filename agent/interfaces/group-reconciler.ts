@@ -2,7 +2,7 @@ import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Attachments } from './attachment.ts';
 import { AttachmentReading } from './attachment-reading.ts';
-import type { Classify, Decision, OwnedGroup, Reason } from './classify.ts';
+import type { Classify, GroupDecision, GroupReason, OwnedGroup } from './classify.ts';
 import { PAIR_KINDS } from './presets.ts';
 
 /** The kernel's operations on links: LinkSocket of nftables-napi, or a fake. */
@@ -12,21 +12,21 @@ export interface Links {
   setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]>;
 }
 
-export interface GroupChange {
+export interface InterfaceGroupChange {
   readonly index: number;
   readonly name: string;
   readonly before: number;
   readonly group: number;
-  readonly reason: Reason;
+  readonly reason: GroupReason;
 }
 
 export interface GroupReconcilerEvents {
   /** The changes that one burst of events led to. */
-  changed(changes: readonly GroupChange[]): void;
+  changed(changes: readonly InterfaceGroupChange[]): void;
   /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
   owned(owned: readonly OwnedGroup[]): void;
   /** The kernel refused a change; it is retried at the next lookAtAll(). */
-  refused(change: GroupChange, error: NftError): void;
+  refused(change: InterfaceGroupChange, error: NftError): void;
   /** The links cannot be read; retried after `retryIn` milliseconds. */
   failed(error: Error, retryIn: number): void;
 }
@@ -302,7 +302,7 @@ export class GroupReconciler {
     this.#heldIsSaid = false;
   }
 
-  #changes(attachments: Attachments): GroupChange[] {
+  #changes(attachments: Attachments): InterfaceGroupChange[] {
     const links = [...this.#table.values()];
     const decisions = this.#options.classify(links, { held: this.#held, attachments });
     return decisions
@@ -319,7 +319,7 @@ export class GroupReconciler {
     }
   }
 
-  async #set(changes: readonly GroupChange[]): Promise<void> {
+  async #set(changes: readonly InterfaceGroupChange[]): Promise<void> {
     const before = changes.map(({ index }) => this.#held.get(index));
     // Before the kernel sets the group: our own event must find the entry, and after a crash the
     // group must not look like a third party's.
@@ -343,13 +343,13 @@ export class GroupReconciler {
     });
   }
 
-  #done({ index, group }: GroupChange): void {
+  #done({ index, group }: InterfaceGroupChange): void {
     if (group === 0) this.#release(index);
     const link = this.#table.get(index);
     if (link !== undefined) this.#table.set(index, { ...link, group });
   }
 
-  #undo(change: GroupChange, error: NftError, before: OwnedGroup | undefined): void {
+  #undo(change: InterfaceGroupChange, error: NftError, before: OwnedGroup | undefined): void {
     const { index, group } = change;
     if (before === undefined || !this.#table.has(index)) this.#release(index);
     else this.#hold(before);
@@ -365,7 +365,11 @@ export class GroupReconciler {
   }
 }
 
-function toChange({ link: { index, name, group: before }, group, reason }: Decision): GroupChange {
+function toChange({
+  link: { index, name, group: before },
+  group,
+  reason,
+}: GroupDecision): InterfaceGroupChange {
   return { index, name, before, group, reason };
 }
 

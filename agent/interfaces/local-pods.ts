@@ -11,7 +11,7 @@ export interface LocalPods {
   listen(changed: () => void): () => void;
 }
 
-export function toLocalPods(members: MemberSet): AddressSet {
+export function localPodsSet(members: MemberSet): AddressSet {
   return { id: 'local-pods', description: 'routed to local pods', dynamic: true, names: [], members };
 }
 
@@ -114,7 +114,7 @@ export class WatchedLocalPods implements LocalPods {
     const before = this.#set?.members;
     if (before !== undefined && sameMembers(before.v4, members.v4) && sameMembers(before.v6, members.v6))
       return;
-    this.#set = toLocalPods(members);
+    this.#set = localPodsSet(members);
     for (const changed of this.#listeners) changed();
   }
 }

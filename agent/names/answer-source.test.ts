@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NflogBatch } from 'nftables-napi';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { type NflogParts, nflogAnswers } from './answer-source.ts';
+import { type NflogAnswersOptions, nflogAnswers } from './answer-source.ts';
 
 function opened() {
   const clock = fakeClock();
@@ -10,7 +10,7 @@ function opened() {
   const open: { listener: (batch: NflogBatch) => void; closed: boolean }[] = [];
   const options: object[] = [];
   let refused = false;
-  const create: NonNullable<NflogParts['create']> = (given, listener) => {
+  const create: NonNullable<NflogAnswersOptions['create']> = (given, listener) => {
     if (refused) throw new Error('EBUSY');
     options.push(given);
     const one = { listener, closed: false };

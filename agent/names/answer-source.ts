@@ -14,7 +14,7 @@ export type OpenAnswers = (listener: AnswerListener) => AnswerSource;
 /** Bytes that nflog copies of a packet at most: nearly the largest UDP packet. */
 const WHOLE_PACKET = 65_531;
 
-export interface NflogParts {
+export interface NflogAnswersOptions {
   readonly group: number;
   readonly clock: Clock;
   readonly log: NamesLog;
@@ -29,7 +29,7 @@ export interface NflogParts {
  * Opens an NFLOG group. If that fails, names are still resolved; the failure is logged once and
  * retried.
  */
-export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAnswers {
+export function nflogAnswers({ group, clock, log, create }: NflogAnswersOptions): OpenAnswers {
   const openGroup = create ?? ((options, listener) => new Nflog(options, listener));
   return (listener) => {
     let isFailing = false;

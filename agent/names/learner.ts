@@ -70,7 +70,7 @@ export interface LearnerCounts {
   skipped: number;
 }
 
-export interface LearnerParts {
+export interface LearnerOptions {
   readonly clock: Clock;
   /** Whether a peer of a policy matches the name. */
   wants(name: string): boolean;
@@ -93,7 +93,7 @@ const RECORDS_A_SECOND = 20 * MAX_RECORDS;
  * only answers that conntrack ties to a question (agent/render/topology.ts). Never throws; the work
  * per second is limited.
  */
-export function learner({ clock, wants, learnt }: LearnerParts) {
+export function learner({ clock, wants, learnt }: LearnerOptions) {
   const counts: LearnerCounts = {
     packets: 0,
     learnt: 0,

@@ -9,7 +9,7 @@ const RETRY = 10_000;
 /** Writing takes at most 1/SHARE of the time. */
 const SHARE = 50;
 
-export interface NameSaverParts {
+export interface NameSaverOptions {
   readonly file: StateFile;
   readonly clock: Clock;
   readonly log: NamesLog;
@@ -22,15 +22,15 @@ export interface NameSaverParts {
  * other effect.
  */
 export class NameSaver {
-  readonly #parts: NameSaverParts;
+  readonly #options: NameSaverOptions;
   #planned: { readonly at: number; readonly cancel: () => void } | null = null;
   #earliest = Number.NEGATIVE_INFINITY;
   #isFailing = false;
   #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(parts: NameSaverParts) {
-    this.#parts = parts;
+  constructor(options: NameSaverOptions) {
+    this.#options = options;
   }
 
   /** Requests a write: because addresses changed, or the same ones were seen again. */
@@ -53,7 +53,7 @@ export class NameSaver {
 
   #plan(within: number): void {
     if (this.#isClosed) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const at = Math.max(clock.now() + within, this.#earliest);
     if (this.#planned !== null && this.#planned.at <= at) return;
     this.#planned?.cancel();
@@ -61,7 +61,7 @@ export class NameSaver {
   }
 
   async #write(): Promise<void> {
-    const { file, clock, log, text } = this.#parts;
+    const { file, clock, log, text } = this.#options;
     const started = clock.now();
     try {
       await file.write(text());

@@ -15,7 +15,7 @@ const INTERVAL = 30_000;
 
 export type ReadText = (file: string) => Promise<string>;
 
-interface NameServersParts {
+interface NameServersOptions {
   readonly config: Pick<NamesConfig, 'servers' | 'learnFrom'>;
   readonly clock: Clock;
   readonly log: NamesLog;
@@ -29,19 +29,19 @@ interface NameServersParts {
  * configured with.
  */
 export class NameServers {
-  readonly #parts: NameServersParts;
+  readonly #options: NameServersOptions;
   #cancel: (() => void) | null = null;
   /** CIDRs, sorted. */
   cidrs: readonly string[];
 
-  constructor(parts: NameServersParts) {
-    this.#parts = parts;
-    this.cidrs = parts.config.learnFrom;
+  constructor(options: NameServersOptions) {
+    this.#options = options;
+    this.cidrs = options.config.learnFrom;
   }
 
   /** Reads the files again; returns whether the servers changed. Never rejects. */
   async refresh(): Promise<boolean> {
-    const { config, readText = (file) => readFile(file, 'utf8') } = this.#parts;
+    const { config, readText = (file) => readFile(file, 'utf8') } = this.#options;
     if (config.learnFrom.length > 0) return false;
     const texts = await Promise.all(FILES.map((file) => readText(file).catch(() => '')));
     const found = texts.flatMap(serversOf);
@@ -57,11 +57,11 @@ export class NameServers {
   watch(isOn: boolean): void {
     if (isOn === (this.#cancel !== null)) return;
     this.#cancel?.();
-    this.#cancel = isOn ? this.#parts.clock.after(INTERVAL, () => void this.#refreshLater()) : null;
+    this.#cancel = isOn ? this.#options.clock.after(INTERVAL, () => void this.#refreshLater()) : null;
   }
 
   async #refreshLater(): Promise<void> {
-    const { clock, log, changed } = this.#parts;
+    const { clock, log, changed } = this.#options;
     this.#cancel = clock.after(INTERVAL, () => void this.#refreshLater());
     if (!(await this.refresh())) return;
     log.info('the DNS servers of this node changed', { stage: 'names', servers: this.cidrs });

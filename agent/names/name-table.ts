@@ -12,7 +12,7 @@ import {
   staysUntil,
   toCanonical,
 } from './name-entry.ts';
-import { type PeerIndex, PeerUnions, peerIndex } from './peer-index.ts';
+import { type FqdnPeerIndex, fqdnPeerIndex, PeerUnions } from './peer-index.ts';
 import { type SavedName, toSavedName } from './saved-names.ts';
 
 /** Events for the log; each is reported once, when it begins. */
@@ -82,7 +82,7 @@ export class KnownNames implements NameTable {
   readonly #learnt: LRUCache<string, NameEntry>;
   readonly #counts = { literal: 0, learnt: 0 };
   readonly #told = new Set<string>();
-  #index: PeerIndex = peerIndex([]);
+  #index: FqdnPeerIndex = fqdnPeerIndex([]);
 
   constructor({ times, reports, limits = NAME_LIMITS, reserved = () => false }: NameTableOptions) {
     this.#times = times;
@@ -109,7 +109,7 @@ export class KnownNames implements NameTable {
   /** Sets the peers; names that none of them matches are removed. */
   want(peers: readonly string[]): void {
     const before = this.#entries();
-    this.#index = peerIndex(peers);
+    this.#index = fqdnPeerIndex(peers);
     this.#unions.reset(peers);
     this.#literals.clear();
     this.#learnt.clear();

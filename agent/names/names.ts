@@ -15,7 +15,7 @@ import { reservedAddresses } from './reserved-addresses.ts';
 import { Resolver } from './resolver.ts';
 import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-names.ts';
 
-export interface NamesParts {
+export interface WatchNamesOptions {
   readonly config: NamesConfig;
   readonly clock: Clock;
   /** Milliseconds since 1970; saved times must be valid in the next run. */
@@ -58,36 +58,36 @@ const SWEEP_INTERVAL = 1_000;
 const MISSED_INTERVAL = 60_000;
 
 /** Reads the saved names of an earlier run. No name is queried before the first `want`. */
-export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
-  const { config, clock, log } = parts;
+export async function watchNames(options: WatchNamesOptions): Promise<WatchedNames> {
+  const { config, clock, log } = options;
   const reports = nameReports(log, clock);
   const table = new KnownNames({
     times: config,
     reports,
-    reserved: reservedAddresses(parts.reserved, clock),
+    reserved: reservedAddresses(options.reserved, clock),
   });
-  const servers = new NameServers(parts);
+  const servers = new NameServers(options);
   await servers.refresh();
-  let saved = await readSaved(parts);
+  let saved = await readSaved(options);
   let wanted: string | null = null;
 
-  const saver = saverOf(parts, table);
+  const saver = saverOf(options, table);
   const changes = pace(clock, CHANGE_INTERVAL, () => {
     if (!table.consumeChange()) return;
     saver.request('changed');
-    parts.changed();
+    options.changed();
   });
   const resolving = new Resolver({
-    lookup: parts.lookup,
+    lookup: options.lookup,
     clock,
     times: config,
-    random: parts.random,
+    random: options.random,
     resolved(name, resolution) {
       table.resolved(name, resolution, clock.now());
       happened();
     },
   });
-  const listening = listener(parts, { table, servers, learnt: happened });
+  const listening = listener(options, { table, servers, learnt: happened });
   const sweeps = sweeper(clock, () => {
     const next = table.sweep(clock.now());
     changes.request();
@@ -137,9 +137,9 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   };
 }
 
-function saverOf(parts: NamesParts, table: KnownNames): NameSaver {
-  const { file, clock, log } = parts;
-  const text = (): string => toNamesText(table.toSaved(clock.now()), clock.now(), toWall(parts));
+function saverOf(options: WatchNamesOptions, table: KnownNames): NameSaver {
+  const { file, clock, log } = options;
+  const text = (): string => toNamesText(table.toSaved(clock.now()), clock.now(), toWall(options));
   return new NameSaver({ file, clock, log, text });
 }
 
@@ -147,13 +147,13 @@ function saverOf(parts: NamesParts, table: KnownNames): NameSaver {
  * Milliseconds to add to the clock's times to get those since 1970. Asked anew each time: the wall
  * clock may have been set, and saved times must not look a day old after a restart.
  */
-function toWall({ clock, wallClock }: NamesParts): number {
+function toWall({ clock, wallClock }: WatchNamesOptions): number {
   return wallClock() - clock.now();
 }
 
 /** Reads other processes' answers while there are peers; `learnt` is called after new addresses. */
 function listener(
-  { config, clock, log, answers }: NamesParts,
+  { config, clock, log, answers }: WatchNamesOptions,
   { table, servers, learnt }: { table: KnownNames; servers: NameServers; learnt: () => void },
 ) {
   let source: AnswerSource | null = null;
@@ -211,9 +211,9 @@ function sweeper(clock: Clock, sweep: () => number | null) {
 }
 
 /** The saved names, with times of the clock; an unusable file is logged. */
-async function readSaved(parts: NamesParts): Promise<SavedName[]> {
-  const { file, log } = parts;
-  const offset = toWall(parts);
+async function readSaved(options: WatchNamesOptions): Promise<SavedName[]> {
+  const { file, log } = options;
+  const offset = toWall(options);
   try {
     const text = await file.read();
     return text === null ? [] : parseNamesText(text).names.map((name) => shifted(name, -offset));

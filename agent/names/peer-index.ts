@@ -1,7 +1,7 @@
 import type { NameEntry } from './name-entry.ts';
 
 /** The fqdn peers of policies, and which of them match a name. */
-export interface PeerIndex {
+export interface FqdnPeerIndex {
   /** Peers without a wildcard, sorted. */
   readonly literals: readonly string[];
   /**
@@ -19,7 +19,7 @@ const MAX_LABELS = 127;
  * Indexes peers: lower case, without a trailing dot. `*.example.com` matches names with one or more
  * labels before `.example.com`.
  */
-export function peerIndex(peers: readonly string[]): PeerIndex {
+export function fqdnPeerIndex(peers: readonly string[]): FqdnPeerIndex {
   const all = new Set(peers);
   const literals = [...all].filter((peer) => !isWildcard(peer)).sort();
   const hasWildcards = literals.length < all.size;

@@ -10,7 +10,7 @@ export interface Question {
   readonly isCut: boolean;
 }
 
-export type Asked = Question | 'garbage' | 'nothing';
+type Asked = Question | 'garbage' | 'nothing';
 
 const HEADER = 12;
 const IS_ANSWER = 0x8000;

@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { type Lookup, type Resolution, shortestTTL } from './lookup.ts';
 import { clampTTL, type NameTimes } from './name-table.ts';
 
-export interface ResolverParts {
+export interface ResolverOptions {
   readonly lookup: Lookup;
   readonly clock: Clock;
   readonly times: NameTimes;
@@ -34,15 +34,15 @@ interface Task {
  * failure with back-off.
  */
 export class Resolver {
-  readonly #parts: ResolverParts;
+  readonly #options: ResolverOptions;
   readonly #tasks = new Map<string, Task>();
   #waiting: (() => void)[] = [];
   #running = 0;
   #cancel: (() => void) | null = null;
   #closed = false;
 
-  constructor(parts: ResolverParts) {
-    this.#parts = parts;
+  constructor(options: ResolverOptions) {
+    this.#options = options;
   }
 
   /** Sets the names to resolve from now on; a new one is resolved at once. */
@@ -52,7 +52,7 @@ export class Resolver {
     for (const name of wanted) {
       if (this.#tasks.has(name)) continue;
       const retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
-      this.#tasks.set(name, { due: this.#parts.clock.now(), isRunning: false, wasAsked: false, retries });
+      this.#tasks.set(name, { due: this.#options.clock.now(), isRunning: false, wasAsked: false, retries });
     }
     this.#tellSettled();
     this.#cancel?.();
@@ -71,13 +71,13 @@ export class Resolver {
   close(): void {
     this.#closed = true;
     this.#cancel?.();
-    this.#parts.lookup.close();
+    this.#options.lookup.close();
     for (const tell of this.#waiting) tell();
     this.#waiting = [];
   }
 
   #wait(resolution: Resolution, task: Task): number {
-    const { times, random } = this.#parts;
+    const { times, random } = this.#options;
     const ttl = shortestTTL(resolution);
     const early = JITTER * random();
     if (ttl === null) return task.retries.next() * (1 - early);
@@ -88,7 +88,7 @@ export class Resolver {
   }
 
   async #ask(name: string, task: Task): Promise<void> {
-    const { lookup, clock, resolved } = this.#parts;
+    const { lookup, clock, resolved } = this.#options;
     this.#running++;
     task.isRunning = true;
     const resolution = await lookup.resolve(name);
@@ -109,7 +109,7 @@ export class Resolver {
 
   #work(): void {
     this.#cancel = null;
-    const now = this.#parts.clock.now();
+    const now = this.#options.clock.now();
     const due = [...this.#tasks].filter(([, task]) => !task.isRunning && task.due <= now);
     // The name that has waited longest is first: names that fail slowly must not delay the others.
     due.sort(([, a], [, b]) => a.due - b.due);
@@ -123,7 +123,7 @@ export class Resolver {
     let first = Number.POSITIVE_INFINITY;
     for (const { due, isRunning } of this.#tasks.values()) if (!isRunning) first = Math.min(first, due);
     if (first === Number.POSITIVE_INFINITY) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const inTime = first - clock.now();
     this.#cancel = clock.after(inTime <= 0 ? 0 : Math.max(inTime, TICK), () => this.#work());
   }

@@ -3,7 +3,7 @@ import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts
 import type { Config, Exemption, FailsafeEntry } from '../../apis/config.ts';
 import { sparesLocalPods } from '../../apis/exemptions.ts';
 import { failsafeList, failsafePeers, isSkippable } from '../../apis/failsafe.ts';
-import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
+import type { Considered, Explanation, Flow, FlowAnswer } from '../../apis/flow.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
@@ -73,7 +73,7 @@ export function decidingRule(result: Evaluation): CompiledRule | null {
   return result === 'spoofed' || 'exemption' in result ? null : result.decided;
 }
 
-function toAnswer(result: Evaluation): Answer {
+function toAnswer(result: Evaluation): FlowAnswer {
   if (result === 'spoofed') return { ...NO_RULE, verdict: 'Drop', reason: 'spoofed' };
   if ('exemption' in result)
     return { ...NO_RULE, verdict: 'Allow', reason: 'exempt', exemption: result.exemption };
@@ -179,7 +179,7 @@ function follow(course: Course, rule: CompiledRule, outcome: Considered['outcome
   }
 }
 
-function answer({ decided, skipped, audited }: Course): Answer {
+function answer({ decided, skipped, audited }: Course): FlowAnswer {
   // Pass is not a decision.
   const verdict = decided === null || decided.action === 'Pass' ? 'Allow' : decided.action;
   const [first] = skipped;
@@ -197,7 +197,7 @@ function answer({ decided, skipped, audited }: Course): Answer {
   };
 }
 
-function auditedRule({ source, action }: CompiledRule): NonNullable<Answer['audited']>[number] {
+function auditedRule({ source, action }: CompiledRule): NonNullable<FlowAnswer['audited']>[number] {
   return { policy: source.policy, rule: source.rule, action };
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState, PortMatch } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { peersOf } from '../../test/fake/index-rule.ts';
@@ -7,7 +7,7 @@ import { indexStats, type PartStats } from './index-stats.ts';
 
 /** Without a failsafe list there is one index. */
 const CONFIG: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
-const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
+const tcp = (first: number, last = first): PortMatch => ({ protocol: 'tcp', ports: [first, last] });
 
 type Changes = Parameters<typeof compiledRule>[1];
 

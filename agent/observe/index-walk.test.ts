@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { item, items } from '../../test/fake/index-rule.ts';
-import { build, type Dispatched, type Fields } from '../render/index/build.ts';
+import { buildIndex, type Dispatched, type LookupFields } from '../render/index/build.ts';
 import type { MatchEntry } from '../render/index/match-entry.ts';
-import { plan } from '../render/index/planner.ts';
+import { planIndex } from '../render/index/planner.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
 
-const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
+const TCP: LookupFields = { protocol: 'tcp', original: false, address: 'saddr' };
 
 function built(given: readonly MatchEntry[]): Dispatched {
-  return build('in', plan(given, { ports: true }), TCP);
+  return buildIndex('in', planIndex(given, { ports: true }), TCP);
 }
 
 /** The number of rules that a packet aimed at each rule is tested against. */

@@ -1,4 +1,4 @@
-import type { AddressSet, CompiledRule, NodeState, Service, ServiceSet } from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, PortMatch, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Considered } from '../../apis/flow.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
@@ -85,13 +85,13 @@ function tuple(address: string, protocol: number, port: number): string {
   return `${address} ${protocol} ${port}`;
 }
 
-function matchesServices(services: readonly Service[], flow: KnownFlow): boolean {
+function matchesServices(services: readonly PortMatch[], flow: KnownFlow): boolean {
   if (services.length === 0) return true;
   for (const service of services) if (matchesService(service, flow)) return true;
   return false;
 }
 
-function matchesService(service: Service, flow: KnownFlow): boolean {
+function matchesService(service: PortMatch, flow: KnownFlow): boolean {
   if (flow.protocol !== PROTOCOL_NUMBERS[service.protocol]) return false;
   switch (service.protocol) {
     case 'tcp':

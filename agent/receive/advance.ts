@@ -42,7 +42,7 @@ export interface Held {
   readonly endpoints: readonly Endpoints[];
 }
 
-export const NOTHING: Held = {
+export const NOTHING_RECEIVED: Held = {
   state: emptyNodeState(''),
   rules: new Map(),
   parts: new Map(),
@@ -72,7 +72,7 @@ export function advance(
 ): Held {
   const isWhole = updates[0]?.type === 'reset';
   const { state } = held;
-  const base = isWhole ? NOTHING : held;
+  const base = isWhole ? NOTHING_RECEIVED : held;
   const draft: Draft = {
     node: isWhole ? null : nodeMessage({ ...state, node }),
     enabled: base.enabled,

@@ -16,7 +16,7 @@ export function fileAuthorities(path: string): Authorities {
   return { origin: path, read: () => readAuthorities(path, '--ca-file'), refused() {} };
 }
 
-export interface FetchedAuthoritiesParts {
+export interface FetchedAuthoritiesOptions {
   readonly origin: string;
   /** The certificates that an earlier run saved; null: none. */
   readonly remembered: string | null;
@@ -39,19 +39,19 @@ const FRESH = 24 * 3_600_000;
  */
 export class FetchedAuthorities implements Authorities {
   readonly origin: string;
-  readonly #parts: FetchedAuthoritiesParts;
+  readonly #options: FetchedAuthoritiesOptions;
   #known: string | null;
   #freshUntil = Number.NEGATIVE_INFINITY;
   #fetching: Promise<void> | null = null;
 
-  constructor(parts: FetchedAuthoritiesParts) {
-    this.origin = parts.origin;
-    this.#parts = parts;
-    this.#known = parts.remembered;
+  constructor(options: FetchedAuthoritiesOptions) {
+    this.origin = options.origin;
+    this.#options = options;
+    this.#known = options.remembered;
   }
 
   async read(): Promise<string> {
-    if (this.#parts.clock.now() >= this.#freshUntil) {
+    if (this.#options.clock.now() >= this.#freshUntil) {
       const fetching = this.#fetch();
       // A request doesn't wait if certificates are known already; if they are refused, the next
       // request has the new ones.
@@ -75,11 +75,11 @@ export class FetchedAuthorities implements Authorities {
   }
 
   async #fetchNew(): Promise<void> {
-    const text = await this.#parts.fetch();
+    const text = await this.#options.fetch();
     if (!holdsCertificate(text)) throw new Error(`${this.origin} contains no certificate (PEM)`);
-    this.#freshUntil = this.#parts.clock.now() + FRESH;
+    this.#freshUntil = this.#options.clock.now() + FRESH;
     if (text === this.#known) return;
     this.#known = text;
-    this.#parts.learned(text);
+    this.#options.learned(text);
   }
 }

@@ -5,7 +5,12 @@ import { type Clock, pause } from '../../lib/process/clock.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { Authorities } from './authorities.ts';
 import { type Destination, Destinations, destinationOf, toText } from './destinations.ts';
-import { type Attempt, type Failure, firstToConnect, NoAnswer } from './first-to-connect.ts';
+import {
+  type DestinationFailure,
+  firstToConnect,
+  NoAnswer,
+  type RequestAttempt,
+} from './first-to-connect.ts';
 import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './https-call.ts';
 
 /** The address of the controller, and the credentials of both sides. */
@@ -128,7 +133,7 @@ export function controllerClient(
     const how = present({ body, lookup });
     const call = { method, url: new URL(path, address.url), token, authorities, userAgent, signal, ...how };
     const agent = isStream ? false : shared;
-    const ask = (attempt: Attempt) => httpsCall({ ...call, ...attempt, agent }, clock);
+    const ask = (attempt: RequestAttempt) => httpsCall({ ...call, ...attempt, agent }, clock);
     let response: IncomingMessage;
     try {
       response = await firstToConnect(destinations, ask, signal);
@@ -178,7 +183,7 @@ function advice(status: number, { tokenFile, url }: ControllerAddress): string {
 }
 
 /** In an order that stays the same over attempts: the log says an error once. */
-function failuresText(failures: readonly Failure[], address: ControllerAddress): string {
+function failuresText(failures: readonly DestinationFailure[], address: ControllerAddress): string {
   const service = toText(destinationOf(address.url));
   return failures
     .map(({ destination, error }) => ({ host: toText(destination), error }))

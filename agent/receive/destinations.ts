@@ -7,7 +7,7 @@ export interface Destination {
   readonly port: number;
 }
 
-export interface DestinationsParts {
+export interface DestinationsOptions {
   /** The host of the controllers' URL: that of their Service in a cluster. */
   readonly service: Destination;
   /** The controllers themselves, as far as they are known. */
@@ -27,13 +27,13 @@ const MOST = 16;
 
 /** The order in which a client tries the Service of the controllers, and each controller itself. */
 export class Destinations {
-  readonly #parts: DestinationsParts;
+  readonly #options: DestinationsOptions;
   /** Since when a destination does not answer. */
   readonly #failed = new Map<string, number>();
   #lastAnswered = '';
 
-  constructor(parts: DestinationsParts) {
-    this.#parts = parts;
+  constructor(options: DestinationsOptions) {
+    this.#options = options;
   }
 
   /**
@@ -42,7 +42,7 @@ export class Destinations {
    * last minute comes after those that did, the latest failure last.
    */
   inOrder(): readonly Destination[] {
-    const { service, replicas, clock, random } = this.#parts;
+    const { service, replicas, clock, random } = this.#options;
     for (const [key, since] of this.#failed) if (clock.now() - since >= AVOIDED) this.#failed.delete(key);
     const known = new Map([service, ...replicas()].map((one) => [toText(one), one]));
     return [...known]
@@ -58,11 +58,11 @@ export class Destinations {
   }
 
   failed(destination: Destination): void {
-    this.#failed.set(toText(destination), this.#parts.clock.now());
+    this.#failed.set(toText(destination), this.#options.clock.now());
   }
 
   #preference(key: string): number {
-    if (key === toText(this.#parts.service)) return 0;
+    if (key === toText(this.#options.service)) return 0;
     return key === this.#lastAnswered ? 1 : 2;
   }
 }

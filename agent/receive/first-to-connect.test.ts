@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type Destination, Destinations } from './destinations.ts';
-import { type Attempt, firstToConnect, NoAnswer } from './first-to-connect.ts';
+import { firstToConnect, NoAnswer, type RequestAttempt } from './first-to-connect.ts';
 
 const ALL: readonly Destination[] = ['service', 'a', 'b'].map((host) => ({ host, port: 1 }));
 const [SERVICE = assert.fail(), ...REPLICAS] = ALL;
@@ -24,7 +24,11 @@ describe('a request that tries one destination after the other', () => {
   });
 
   async function ask(outcomes: Readonly<Record<string, Outcome>>, signal = open): Promise<string> {
-    const call = async ({ destination, connectTimeout, connected }: Attempt): Promise<IncomingMessage> => {
+    const call = async ({
+      destination,
+      connectTimeout,
+      connected,
+    }: RequestAttempt): Promise<IncomingMessage> => {
       attempts.push([destination.host, connectTimeout]);
       const outcome = outcomes[destination.host] ?? assert.fail(`${destination.host} was tried`);
       if (outcome === 'silent') throw new Error('silent');

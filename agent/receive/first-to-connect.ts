@@ -3,9 +3,9 @@ import type { Destination, Destinations } from './destinations.ts';
 import type { HttpsCall } from './https-call.ts';
 
 /** The part of a request that differs between its attempts. */
-export type Attempt = Required<Pick<HttpsCall, 'destination' | 'connectTimeout' | 'connected'>>;
+export type RequestAttempt = Required<Pick<HttpsCall, 'destination' | 'connectTimeout' | 'connected'>>;
 
-export interface Failure {
+export interface DestinationFailure {
   readonly destination: Destination;
   readonly error: Error;
 }
@@ -14,9 +14,9 @@ export interface Failure {
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
   /** In the order of the attempts. */
-  readonly failures: readonly Failure[];
+  readonly failures: readonly DestinationFailure[];
 
-  constructor(failures: readonly Failure[]) {
+  constructor(failures: readonly DestinationFailure[]) {
     super('no destination answered', { cause: failures.at(-1)?.error });
     this.failures = failures;
   }
@@ -40,10 +40,10 @@ const ELSEWHERE: ReadonlySet<number | undefined> = new Set([421, 503]);
  */
 export async function firstToConnect(
   destinations: Destinations,
-  call: (attempt: Attempt) => Promise<IncomingMessage>,
+  call: (attempt: RequestAttempt) => Promise<IncomingMessage>,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  const failures: Failure[] = [];
+  const failures: DestinationFailure[] = [];
   const tried = destinations.inOrder();
   for (const [i, destination] of tried.entries()) {
     const connectTimeout = i === tried.length - 1 ? LAST_CONNECT_TIMEOUT : CONNECT_TIMEOUT;

@@ -6,7 +6,7 @@ import { snapshot } from '../../apis/snapshot.ts';
 import type { StreamMessage, Update } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { parseCidr } from '../../lib/net/address.ts';
-import { addAddresses, type Block, toMemberSet } from '../../lib/net/member-set.ts';
+import { addAddresses, type CidrBlock, toMemberSet } from '../../lib/net/member-set.ts';
 import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import { bookmarkOf, plainState, updatesBetween } from '../../test/fake/view-updates.ts';
 import { scenario } from '../../test/generate/scenario.ts';
@@ -481,7 +481,7 @@ function stateOf(objects: readonly object[], node: string): NodeState {
   return { ...toState(objects, node), node: NODE };
 }
 
-function toBlock(text: string): Block {
+function toBlock(text: string): CidrBlock {
   const parsed = parseCidr(text) ?? assert.fail(text);
   return { cidr: parsed.cidr, except: [] };
 }

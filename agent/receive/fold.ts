@@ -1,7 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import { type HeldView, HeldViews } from '../../apis/held-view.ts';
 import type { BookmarkUpdate, Endpoints, GateValue, StreamMessage, Update } from '../../apis/stream.ts';
-import { advance, byId, type Held, NOTHING } from './advance.ts';
+import { advance, byId, type Held, NOTHING_RECEIVED } from './advance.ts';
 
 /** The controller's view of this node, as of a bookmark. */
 export interface Folded {
@@ -50,7 +50,8 @@ export interface Fold {
  * also one pass over the rest.
  */
 export function fold(node: string, before: NodeState | null = null): Fold {
-  const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
+  const earlier =
+    before === null ? NOTHING_RECEIVED : { ...NOTHING_RECEIVED, state: before, rules: byId(before.rules) };
   let current: Held = earlier;
   let waiting: Update[] = [];
   let sequence = 0;

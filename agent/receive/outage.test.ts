@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { GateValue } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import type { PolicyId } from './api-server.ts';
-import { Outage, type Seen } from './outage.ts';
+import { Outage, type OutageState } from './outage.ts';
 
 const settled = async (): Promise<void> => {
   for (let i = 0; i < 5; i++) await new Promise(setImmediate);
@@ -12,7 +12,7 @@ describe('Outage', () => {
   let clock: FakeClock;
   let outage: Outage;
   let asked: string[];
-  let said: (Seen | string)[];
+  let said: (OutageState | string)[];
   /** The API server's answers; an Error: the request fails. */
   let answers: {
     pods: readonly string[] | Error;

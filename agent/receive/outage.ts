@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { ApiServer, PolicyId } from './api-server.ts';
 
 /** State read from the API server while no controller answers; a null field is not known yet. */
-export interface Seen {
+export interface OutageState {
   /** Addresses of the controllers' pods, sorted. */
   readonly controllers: readonly string[] | null;
   /** The feature gate. */
@@ -12,10 +12,10 @@ export interface Seen {
   readonly deleted: readonly PolicyId[] | null;
 }
 
-export const UNSEEN: Seen = { controllers: null, gate: null, deleted: null };
+export const UNSEEN: OutageState = { controllers: null, gate: null, deleted: null };
 
 /** Fields that are null keep their previous value. Returns the same object if nothing changed. */
-export function mergedSeen(before: Seen, now: Seen): Seen {
+export function mergedSeen(before: OutageState, now: OutageState): OutageState {
   const controllers = now.controllers ?? before.controllers;
   const gate = now.gate ?? before.gate;
   const deleted = now.deleted === null ? before.deleted : union(before.deleted ?? [], now.deleted);
@@ -24,7 +24,7 @@ export function mergedSeen(before: Seen, now: Seen): Seen {
 }
 
 /** As API_GROUP/NAME. */
-export function newlyDeleted(before: Seen, { deleted }: Seen): readonly string[] {
+export function newlyDeleted(before: OutageState, { deleted }: OutageState): readonly string[] {
   const known = before.deleted?.length ?? 0;
   return (deleted ?? []).slice(known).map(({ apiGroup, policy }) => `${apiGroup}/${policy}`);
 }
@@ -37,14 +37,14 @@ function union(before: readonly PolicyId[], now: readonly PolicyId[]): readonly 
 
 export interface OutageEvents {
   /** Called after each request round that returned something. */
-  seen(seen: Seen): void;
+  seen(seen: OutageState): void;
   /** Called for the first failed request of an outage; requests continue all the same. */
   failed(error: Error): void;
   /** The aggregated API was unavailable, and has been unregistered. */
   unregistered(): void;
 }
 
-export interface OutageParts {
+export interface OutageOptions {
   readonly api: Pick<ApiServer, 'controllerAddresses' | 'gate' | 'deletedPolicies' | 'removeApiService'>;
   /** The policies whose rules this node has, or wants. */
   readonly policies: () => readonly PolicyId[];
@@ -76,7 +76,7 @@ const UNREGISTER_AFTER = 45_000;
  * unavailable. While a controller answers it sends no requests.
  */
 export class Outage {
-  readonly #parts: OutageParts;
+  readonly #options: OutageOptions;
   #ending: AbortController | null = null;
   #cancel: () => void = () => {};
   #unregisterAt = Number.POSITIVE_INFINITY;
@@ -84,14 +84,14 @@ export class Outage {
   #looks = 0;
   #polling: Promise<void> = Promise.resolve();
 
-  constructor(parts: OutageParts) {
-    this.#parts = parts;
+  constructor(options: OutageOptions) {
+    this.#options = options;
   }
 
   /** Starts polling, unless it runs already: no controller answers. */
   begin(): void {
     if (this.#ending !== null) return;
-    const { clock, random } = this.#parts;
+    const { clock, random } = this.#options;
     this.#ending = new AbortController();
     this.#hasFailed = false;
     this.#looks = 0;
@@ -112,7 +112,7 @@ export class Outage {
   }
 
   #pollAfter(milliseconds: number, signal: AbortSignal): void {
-    const { clock, random } = this.#parts;
+    const { clock, random } = this.#options;
     this.#cancel = clock.after(milliseconds * (0.75 + random() / 2), () => {
       this.#polling = this.#poll(signal).then(() => {
         if (!signal.aborted) this.#pollAfter(BETWEEN_LOOKS, signal);
@@ -121,14 +121,14 @@ export class Outage {
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
-    const { api, events } = this.#parts;
+    const { api, events } = this.#options;
     const failed = (error: unknown): null => {
       if (!signal.aborted && !this.#hasFailed) events.failed(error as Error);
       this.#hasFailed = true;
       return null;
     };
     const isForPolicies = this.#looks++ % LOOKS_FOR_POLICIES === 0;
-    const policies = isForPolicies ? this.#parts.policies() : [];
+    const policies = isForPolicies ? this.#options.policies() : [];
     const [controllers, gate, deleted] = await Promise.all([
       api.controllerAddresses(signal).catch(failed),
       api.gate(signal).catch(failed),
@@ -137,7 +137,7 @@ export class Outage {
     if (signal.aborted) return;
     if (controllers !== null || gate !== null || deleted !== null)
       events.seen({ controllers, gate, deleted });
-    if (this.#parts.clock.now() < this.#unregisterAt) return;
+    if (this.#options.clock.now() < this.#unregisterAt) return;
     const outcome = await api.removeApiService(signal).catch(failed);
     if (signal.aborted || outcome === null || outcome === 'available') return;
     this.#unregisterAt = Number.POSITIVE_INFINITY;

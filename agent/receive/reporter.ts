@@ -5,7 +5,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { callController } from './call.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 
-export interface ReporterParts {
+export interface ReporterOptions {
   readonly node: string;
   readonly client: ControllerClient;
   readonly clock: Clock;
@@ -37,7 +37,7 @@ const LEAST = 1_000;
  * report at a time; callers don't wait for it.
  */
 export class Reporter {
-  readonly #parts: ReporterParts;
+  readonly #options: ReporterOptions;
   readonly #retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
   readonly #closing = new AbortController();
   #due = Number.POSITIVE_INFINITY;
@@ -45,8 +45,8 @@ export class Reporter {
   #last = Number.NEGATIVE_INFINITY;
   #sending: Promise<void> | null = null;
 
-  constructor(parts: ReporterParts) {
-    this.#parts = parts;
+  constructor(options: ReporterOptions) {
+    this.#options = options;
     this.#within(SOON);
   }
 
@@ -62,7 +62,7 @@ export class Reporter {
   }
 
   #within(milliseconds: number): void {
-    const { clock, random } = this.#parts;
+    const { clock, random } = this.#options;
     const at = Math.max(clock.now() + milliseconds * (0.5 + random() / 2), this.#last + LEAST);
     if (this.#closing.signal.aborted || at >= this.#due) return;
     this.#due = at;
@@ -73,7 +73,7 @@ export class Reporter {
   #arm(): void {
     this.#cancel();
     if (this.#due === Number.POSITIVE_INFINITY) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     this.#cancel = clock.after(Math.max(0, this.#due - clock.now()), () => {
       this.#sending = this.#send().finally(() => {
         this.#sending = null;
@@ -83,7 +83,7 @@ export class Reporter {
   }
 
   async #send(): Promise<void> {
-    const { node, client, clock, report, done } = this.#parts;
+    const { node, client, clock, report, done } = this.#options;
     const { signal } = this.#closing;
     this.#due = Number.POSITIVE_INFINITY;
     this.#last = clock.now();

@@ -39,7 +39,7 @@ export interface Remote {
   readonly port: number;
 }
 
-export interface StreamParts {
+export interface ControllerStreamOptions {
   readonly node: string;
   readonly client: ControllerClient;
   readonly fold: Fold;
@@ -81,7 +81,7 @@ const METHOD_NOT_ALLOWED = 405;
  * last bookmark, until closed. After any failure the last folded state stays.
  */
 export class ControllerStream {
-  readonly #parts: StreamParts;
+  readonly #options: ControllerStreamOptions;
   readonly #closing = new AbortController();
   /**
    * Aborts the attempt that has no answer yet, or the wait for the next one; null: a controller
@@ -96,9 +96,9 @@ export class ControllerStream {
   #hasLost = false;
   readonly #running: Promise<void>;
 
-  constructor(parts: StreamParts) {
-    this.#parts = parts;
-    this.#waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random: parts.random });
+  constructor(options: ControllerStreamOptions) {
+    this.#options = options;
+    this.#waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random: options.random });
     this.#running = this.#run();
   }
 
@@ -118,7 +118,7 @@ export class ControllerStream {
 
   /** Runs one connection until it ends; always throws the reason. */
   async #connection(): Promise<never> {
-    const { fold, events } = this.#parts;
+    const { fold, events } = this.#options;
     this.#unanswered = new AbortController();
     const signal = AbortSignal.any([this.#closing.signal, this.#unanswered.signal]);
     const response = await this.#watch(signal);
@@ -141,7 +141,7 @@ export class ControllerStream {
    * revision answers with the differences. One that is older than this agent refuses that.
    */
   async #watch(signal: AbortSignal): Promise<IncomingMessage> {
-    const { node, client, fold, clock, egress = false } = this.#parts;
+    const { node, client, fold, clock, egress = false } = this.#options;
     this.#unservedSince ??= clock.now();
     const isLong = clock.now() - this.#unservedSince > LONGEST_BEHIND;
     const features = [...(egress ? ['egress'] : []), 'probes', 'questions'];
@@ -158,7 +158,7 @@ export class ControllerStream {
   }
 
   async #read(response: IncomingMessage): Promise<void> {
-    const { fold, events, clock } = this.#parts;
+    const { fold, events, clock } = this.#options;
     let batch = 0;
     let isSilent: () => void = () => {};
     const sign = (): void => {
@@ -212,7 +212,7 @@ export class ControllerStream {
     if (error instanceof ControllerError && error.hasNewToken) return 0;
     const wait = this.#waits.next();
     const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
-    return Math.max(wait, Math.min(asked, LONGEST_ASKED) * (1 + this.#parts.random() / 2));
+    return Math.max(wait, Math.min(asked, LONGEST_ASKED) * (1 + this.#options.random() / 2));
   }
 
   async #run(): Promise<void> {
@@ -224,7 +224,7 @@ export class ControllerStream {
         if (this.#unanswered?.signal.aborted) continue;
         const isOfView = this.#isUnfollowable(error);
         const retryIn = this.#waitAfter(error);
-        const { events } = this.#parts;
+        const { events } = this.#options;
         if (isOfView) events.unfollowable(error, retryIn);
         else events.disconnected(toError(error), retryIn);
         await this.#waitToRetry(retryIn);
@@ -235,7 +235,7 @@ export class ControllerStream {
   #waitToRetry(milliseconds: number): Promise<void> {
     this.#unanswered = new AbortController();
     return pause(
-      this.#parts.clock,
+      this.#options.clock,
       milliseconds,
       AbortSignal.any([this.#closing.signal, this.#unanswered.signal]),
     );

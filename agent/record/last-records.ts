@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { matches, type ReadRecord, type RecordFilter } from './record-filter.ts';
+import { matches, type ParsedRecord, type RecordFilter } from './record-filter.ts';
 
 export interface LastRecords {
   /** JSON, oldest first. */
@@ -46,7 +46,7 @@ export async function lastRecords(path: string, { filter, most, bytes }: Looked)
   }
 }
 
-function isBefore({ time }: ReadRecord, { since }: RecordFilter): boolean {
+function isBefore({ time }: ParsedRecord, { since }: RecordFilter): boolean {
   return since !== undefined && Date.parse(String(time)) < since;
 }
 
@@ -88,7 +88,7 @@ async function* linesFromEnd(file: FileHandle, budget: { bytes: number }): Async
 }
 
 /** Null: half a line after a crash, or a line of another program. */
-export function toRecord(line: string): ReadRecord | null {
+export function toRecord(line: string): ParsedRecord | null {
   try {
     const value: unknown = JSON.parse(line);
     return typeof value === 'object' && value !== null && 'time' in value && 'node' in value ? value : null;

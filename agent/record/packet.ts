@@ -127,7 +127,7 @@ function parseTransport(bytes: Uint8Array, number: number, offset: number | null
 }
 
 /** Address bytes (4 or 16) as text; null for any other number of bytes. */
-export function addressText(bytes: Uint8Array): string | null {
+export function packetAddressText(bytes: Uint8Array): string | null {
   if (bytes.length === 4) return ipv4(bytes, 0);
   return bytes.length === 16 ? ipv6(bytes, 0) : null;
 }

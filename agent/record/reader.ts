@@ -2,14 +2,14 @@ import type { NflogPacket } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Direction, RuleAction } from '../../apis/objects.ts';
 import { SPOOFED, SPOOFED_PREFIX } from '../render/anti-spoofing.ts';
-import { addressText, type Packet, parsePacket } from './packet.ts';
+import { type Packet, packetAddressText, parsePacket } from './packet.ts';
 import {
   type ConnectionRecord,
+  microsecondsText,
   type NoticeRecord,
   type PacketFields,
   type SpoofedFields,
   type SpoofedRecord,
-  timeText,
 } from './record.ts';
 
 /**
@@ -28,7 +28,7 @@ export interface ReaderOptions {
 }
 
 /** A record, and the id of its rule (SPOOFED if no rule decided). */
-export interface ReadRecord {
+export interface RuleRecord {
   readonly id: string;
   readonly record: ConnectionRecord | SpoofedRecord;
 }
@@ -106,7 +106,7 @@ export class RecordReader {
   }
 
   /** Converts packets, in the order of their arrival. `wall`: microseconds since 1970. */
-  read(packets: readonly NflogPacket[], wall: number): ReadRecord[] {
+  read(packets: readonly NflogPacket[], wall: number): RuleRecord[] {
     return packets.flatMap((packet) => this.#toRecord(packet, wall) ?? []);
   }
 
@@ -118,7 +118,7 @@ export class RecordReader {
     const known = this.#rules.get(id);
     if (known === undefined && id !== SPOOFED) return null;
     const fields = known === undefined ? SPOOFED_FIELDS : ruleFields(known.rule);
-    return { time: timeText(wall), node: this.#parts.node, ...fields, suppressed: count };
+    return { time: microsecondsText(wall), node: this.#parts.node, ...fields, suppressed: count };
   }
 
   /** The number of packets since the last call that belong to no known rule. */
@@ -128,7 +128,7 @@ export class RecordReader {
     return count;
   }
 
-  #toRecord(packet: NflogPacket, wall: number): ReadRecord | null {
+  #toRecord(packet: NflogPacket, wall: number): RuleRecord | null {
     if (packet.prefix === SPOOFED_PREFIX) return this.#toSpoofed(packet, wall);
     const match = PREFIX.exec(packet.prefix);
     const known = this.#rules.get(match?.[1] ?? '');
@@ -141,7 +141,7 @@ export class RecordReader {
     const { rule } = known;
     const { length, ...fields } = packetFields(packet);
     const record: ConnectionRecord = {
-      time: timeText(packet.timestamp ?? wall),
+      time: microsecondsText(packet.timestamp ?? wall),
       node: this.#parts.node,
       verdict,
       ...(isAudit ? { audit: true } : {}),
@@ -154,9 +154,9 @@ export class RecordReader {
     return { id: rule.id, record };
   }
 
-  #toSpoofed(packet: NflogPacket, wall: number): ReadRecord {
+  #toSpoofed(packet: NflogPacket, wall: number): RuleRecord {
     const record: SpoofedRecord = {
-      time: timeText(packet.timestamp ?? wall),
+      time: microsecondsText(packet.timestamp ?? wall),
       node: this.#parts.node,
       verdict: 'Drop',
       ...SPOOFED_FIELDS,
@@ -246,7 +246,7 @@ function typeFields({ protocol, type, code }: Packet): Partial<PacketFields> {
 }
 
 function originalFields(packet: Packet, original: NflogPacket['original']): Partial<PacketFields> {
-  const dst = original === null ? null : addressText(original.destination);
+  const dst = original === null ? null : packetAddressText(original.destination);
   const port = original?.destinationPort ?? null;
   if (dst === null || (dst === packet.dst && (port === null || port === packet.dstPort))) return {};
   return { originalDst: dst, ...(port === null ? {} : { originalDstPort: port }) };

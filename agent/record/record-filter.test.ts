@@ -3,13 +3,13 @@ import {
   type FilterOptions,
   fromQuery,
   matches,
-  type ReadRecord,
+  type ParsedRecord,
   toFilter,
   toQuery,
 } from './record-filter.ts';
 
 const NOW = Date.parse('2026-11-21T16:00:00Z');
-const RECORD: ReadRecord = {
+const RECORD: ParsedRecord = {
   time: '2026-11-21T15:50:00.000001Z',
   node: 'cp-1',
   verdict: 'Drop',

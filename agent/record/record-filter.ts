@@ -112,13 +112,13 @@ function refuse(option: string, text: string, valid: string): never {
 }
 
 /** Any JSON object, read as a record: it may come from another version or another program. */
-export type ReadRecord = { readonly [Key in AnyKey]?: unknown };
+export type ParsedRecord = { readonly [Key in AnyKey]?: unknown };
 type AnyKey = LogRecord extends infer One ? (One extends unknown ? keyof One : never) : never;
 
 const SAME = ['policy', 'rule', 'tier', 'verdict', 'direction', 'protocol', 'label'] as const;
 
 /** A key that the record does not have never matches. */
-export function matches(record: ReadRecord, filter: RecordFilter): boolean {
+export function matches(record: ParsedRecord, filter: RecordFilter): boolean {
   return (
     SAME.every((key) => filter[key] === undefined || same(record[key], filter[key])) &&
     (filter.audit !== true || record.audit === true) &&

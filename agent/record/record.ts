@@ -116,7 +116,7 @@ export function recordLine(record: object): string {
 }
 
 /** Formats microseconds since 1970 as ISO 8601. */
-export function timeText(microseconds: number): string {
+export function microsecondsText(microseconds: number): string {
   const whole = new Date(Math.floor(microseconds / 1000)).toISOString().slice(0, -1);
   return `${whole}${String(microseconds % 1000).padStart(3, '0')}Z`;
 }

@@ -3,8 +3,8 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { RuleCounters } from './counters.ts';
-import { type Interfaces, type ReadRecord, RecordReader } from './reader.ts';
-import { type LogRecord, timeText } from './record.ts';
+import { type Interfaces, RecordReader, type RuleRecord } from './reader.ts';
+import { type LogRecord, microsecondsText } from './record.ts';
 import { suppression } from './suppression.ts';
 import { type RecordLog, recordWriter, type Writer } from './writer.ts';
 
@@ -44,7 +44,7 @@ export interface RecorderOptions {
   readonly interfaces: Interfaces;
   readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
   /** Called for each packet that is recorded. */
-  readonly recorded?: ((record: ReadRecord['record']) => void) | undefined;
+  readonly recorded?: ((record: RuleRecord['record']) => void) | undefined;
   readonly log: RecordLog;
   readonly openNflog: OpenNflog;
   /** Called with the number of records that are lost, each time that some are. */
@@ -227,7 +227,7 @@ export class Recorder {
     }
     this.#lose(this.#open.writer.consumeLost());
     if (this.#lost > 0 && this.#lostSince <= time)
-      this.#write({ time: timeText(wall()), node: this.#parts.node });
+      this.#write({ time: microsecondsText(wall()), node: this.#parts.node });
   }
 
   #start(): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { parseCidr } from '../../lib/net/address.ts';
 import { packMachine32 } from '../../lib/net/machine-order.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { identifier, mapLines, quote, rulesetText, ruleText, setLines } from './nft-text.ts';
+import { identifier, mapLines, nftQuote, rulesetText, ruleText, setLines } from './nft-text.ts';
 import type { Match, NamedSet, Statement } from './ruleset.ts';
 import { packAddressMac, toVerdictMap } from './verdict-map.ts';
 
@@ -26,7 +26,7 @@ describe('nfttext', () => {
   });
 
   it('keeps quotes, backslashes and line ends out of strings', () => {
-    assert.equal(quote('a"b\\c\nd\u0000\u2028e é'), '"a_b_c_d__e é"');
+    assert.equal(nftQuote('a"b\\c\nd\u0000\u2028e é'), '"a_b_c_d__e é"');
   });
 
   it('writes a rule as matches, counter, statement, comment', () => {

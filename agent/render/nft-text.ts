@@ -45,7 +45,7 @@ export function setLines(set: NamedSet, withMembers: boolean): string[] {
   const lines = [`type ${set.key === 'address' ? address : `${address} . inet_proto . inet_service`}`];
   if (set.interval) lines.push('flags interval');
   if (set.timed) lines.push('flags timeout');
-  if (set.comment !== null) lines.push(`comment ${quote(set.comment)}`);
+  if (set.comment !== null) lines.push(`comment ${nftQuote(set.comment)}`);
   const members = withMembers ? memberTexts(set) : [];
   if (members.length > 0) lines.push(`elements = { ${members.join(', ')} }`);
   return lines;
@@ -143,7 +143,7 @@ export function ruleText({ matches, counter, statement, comment }: NftRule): str
   const parts = matches.map(matchText);
   if (counter) parts.push('counter');
   parts.push(statementText(statement));
-  if (comment !== null) parts.push(`comment ${quote(comment)}`);
+  if (comment !== null) parts.push(`comment ${nftQuote(comment)}`);
   return parts.join(' ');
 }
 
@@ -272,7 +272,7 @@ function statementText(statement: Statement): string {
     case 'return':
       return statement.kind;
     case 'log':
-      return `log prefix ${quote(statement.prefix)} group ${statement.group} snaplen ${statement.copyRange} queue-threshold ${statement.queueThreshold}`;
+      return `log prefix ${nftQuote(statement.prefix)} group ${statement.group} snaplen ${statement.copyRange} queue-threshold ${statement.queueThreshold}`;
     case 'masquerade':
       return statement.random ? 'masquerade fully-random' : 'masquerade';
     case 'snat':
@@ -350,6 +350,6 @@ export function isIdentifier(name: string): boolean {
  * Quotes a text. nft's strings have no escapes, so quotes, backslashes and control characters are
  * replaced by `_`.
  */
-export function quote(text: string): string {
+export function nftQuote(text: string): string {
   return `"${text.replaceAll(/["\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '_')}"`;
 }

@@ -24,10 +24,10 @@ import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import {
   BASE_CHAINS,
   baseChains,
+  type IndexTraffic,
   masqueradeChains,
   protocolExemptions,
   TRAFFICS,
-  type Traffic,
   toLocalPods,
 } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
@@ -155,7 +155,7 @@ interface RenderedTraffic {
   readonly maps: readonly VerdictMap[];
 }
 
-function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
+function renderTraffic(traffic: IndexTraffic, share: Share, context: RenderContext): RenderedTraffic {
   const { state, config, nameServers, spoofing, extra } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
@@ -226,7 +226,7 @@ function podsName(index: string): string {
  * own, in which evaluation continues after a Pass. Traffic without rules needs no index, except
  * that ingress and egress always have one, even if empty.
  */
-function indexParts(traffic: Traffic, share: Rules): IndexPart[] {
+function indexParts(traffic: IndexTraffic, share: Rules): IndexPart[] {
   const { index: name } = BASE_CHAINS[traffic];
   if (traffic === 'nodeport' && share.entries.length === 0) return [];
   if (!(share.any & TRAIT.baseline) || !(share.any & TRAIT.passes))
@@ -237,7 +237,7 @@ function indexParts(traffic: Traffic, share: Rules): IndexPart[] {
   ];
 }
 
-function baselineName(traffic: Traffic): string {
+function baselineName(traffic: IndexTraffic): string {
   return `${BASE_CHAINS[traffic].index}-baseline`;
 }
 
@@ -248,7 +248,7 @@ function baselineName(traffic: Traffic): string {
  * @param pods the packets to local pods, which skip some rules; null: they need no index
  */
 function passChain(
-  traffic: Traffic,
+  traffic: IndexTraffic,
   { any }: Rules,
   pods: { readonly config: Config; readonly matches: readonly (readonly Match[])[] } | null,
 ): Chain[] {
@@ -269,7 +269,7 @@ function passChain(
  * entry chain, the protocol chain and possibly the failsafe index; there the front has no chains. A
  * record chain rejects by itself (rule-chain.ts).
  */
-function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
+function levelsOf(parts: readonly IndexPart[], traffic: IndexTraffic, config: Config): number {
   const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config)).length;
   const records = parts.some(({ any }) => any & TRAIT.records) ? 1 : 0;
   const nodeport = traffic === 'nodeport' ? 1 : 0;
@@ -284,7 +284,7 @@ function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config)
  */
 const MAX_DEPTH = 16;
 
-function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): boolean {
+function hasFailsafe({ any }: Rules, traffic: IndexTraffic, { failsafe }: Config): boolean {
   if (traffic === 'nodeport') return false;
   return failsafe.ingress.length + failsafe.egress.length > 0 && (any & TRAIT.skippable) !== 0;
 }
@@ -295,7 +295,7 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
  */
 function renderIndex(
   part: IndexPart,
-  traffic: Traffic,
+  traffic: IndexTraffic,
   { state, config, indexer, setMatches, levels, isOnly }: IndexContext,
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
   const { name, entries, isFirst } = part;

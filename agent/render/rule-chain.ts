@@ -8,10 +8,17 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { fixedChain, plainRule } from './plain.ts';
-import { type Chain, type Match, type NamedSet, type NftRule, type Statement, setOf } from './ruleset.ts';
+import {
+  type Chain,
+  type Match,
+  matchedSet,
+  type NamedSet,
+  type NftRule,
+  type Statement,
+} from './ruleset.ts';
 import { originalServiceMatches, serviceMatches } from './service-match.ts';
-import { type AddressAlternative, ANY_ADDRESS, isEmpty, type SetMatches } from './set-matches.ts';
-import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
+import { type AddressAlternative, ANY_ADDRESS, isEmptySet, type SetMatches } from './set-matches.ts';
+import { BASE_CHAINS, type IndexTraffic, trafficOf } from './topology.ts';
 
 /**
  * The families that the Nodes of a state have addresses of; both if that is unknown. For another
@@ -40,7 +47,7 @@ const REJECT: readonly NftRule[] = [
 export const REJECT_CHAIN: Chain = fixedChain('refuse', REJECT);
 
 /** The target of Pass rules: the baseline tier, then accept. */
-export function passChainName(traffic: Traffic): string {
+export function passChainName(traffic: IndexTraffic): string {
   return `${BASE_CHAINS[traffic].index}-pass`;
 }
 
@@ -103,7 +110,7 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
     }
   }
   // With ICMP of one family, the addresses of the other family are not used.
-  const named = new Set(rules.flatMap(({ matches }) => matches.flatMap((match) => setOf(match) ?? [])));
+  const named = new Set(rules.flatMap(({ matches }) => matches.flatMap((match) => matchedSet(match) ?? [])));
   const name = chainName(
     trafficOf(rule),
     shortHash(10, rule.id, rules.map(ruleText)),
@@ -140,7 +147,7 @@ function peerAlternatives(
     case 'services':
       return matches
         .services(peer.set)
-        .filter(({ family, set }) => families.includes(family ?? 4) || (set !== null && !isEmpty(set)));
+        .filter(({ family, set }) => families.includes(family ?? 4) || (set !== null && !isEmptySet(set)));
   }
 }
 

@@ -299,7 +299,7 @@ export type Statement =
     };
 
 /** The named set that a match looks up; null if there is none. */
-export function setOf(match: Match): string | null {
+export function matchedSet(match: Match): string | null {
   switch (match.match) {
     case 'serviceTuple':
     case 'notInSet':

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { Service } from '../../apis/compiled.ts';
+import type { PortMatch } from '../../apis/compiled.ts';
 import { ruleText } from './nft-text.ts';
 import type { MatchOf } from './ruleset.ts';
 import { serviceMatches } from './service-match.ts';
 
-function texts(services: readonly Service[]): string[] {
+function texts(services: readonly PortMatch[]): string[] {
   return serviceMatches(services).map((matches) =>
     ruleText({ matches, counter: false, statement: { kind: 'drop' }, comment: null }).replace(/ ?drop$/, ''),
   );
 }
 
 /** Port matches, and nft's text for them. */
-const TABLE: readonly [string, readonly Service[], readonly string[]][] = [
+const TABLE: readonly [string, readonly PortMatch[], readonly string[]][] = [
   ['nothing named', [], ['']],
   ['a port', [{ protocol: 'tcp', ports: [80, 80] }], ['tcp dport 80']],
   ['a range', [{ protocol: 'udp', ports: [80, 90] }], ['udp dport 80-90']],
@@ -92,7 +92,7 @@ describe('servicematch', () => {
     const service = fc.record(
       { protocol: fc.constantFrom('tcp', 'udp'), ports: range, sourcePorts: range },
       { requiredKeys: ['protocol'] },
-    ) as fc.Arbitrary<Extract<Service, { protocol: 'tcp' | 'udp' | 'sctp' }>>;
+    ) as fc.Arbitrary<Extract<PortMatch, { protocol: 'tcp' | 'udp' | 'sctp' }>>;
     const isIn = (number: number, [first, last]: readonly [number, number] = [0, 65535]) =>
       first <= number && number <= last;
     fc.assert(
@@ -108,7 +108,7 @@ describe('servicematch', () => {
 
 function assertTuples(
   { tuples, withSourcePort }: MatchOf<'portTuple'>,
-  services: readonly Extract<Service, { protocol: 'tcp' | 'udp' | 'sctp' }>[],
+  services: readonly Extract<PortMatch, { protocol: 'tcp' | 'udp' | 'sctp' }>[],
   isIn: (number: number, range?: readonly [number, number]) => boolean,
 ): void {
   for (const protocol of ['tcp', 'udp'] as const) {

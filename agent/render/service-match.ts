@@ -1,19 +1,19 @@
-import type { PortRange, Service } from '../../apis/compiled.ts';
+import type { PortMatch, PortRange } from '../../apis/compiled.ts';
 import { BITS, parseAddress } from '../../lib/net/address.ts';
 import { unionRanges } from '../../lib/net/ranges.ts';
 import { ALL_PORTS, boundaries, portCount } from './ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from './ruleset.ts';
 
-type PortService = Extract<Service, { readonly protocol: PortProtocol }>;
-type IcmpService = Extract<Service, { protocol: 'icmp' | 'icmpv6' }>;
-type IgmpService = Extract<Service, { protocol: 'igmp' }>;
+type PortService = Extract<PortMatch, { readonly protocol: PortProtocol }>;
+type IcmpService = Extract<PortMatch, { protocol: 'icmp' | 'icmpv6' }>;
+type IgmpService = Extract<PortMatch, { protocol: 'igmp' }>;
 
 /**
  * The matches for a rule's port matches, as alternatives: each becomes one nftables rule. Usually
  * there is one, and another if ICMP (or IGMP) is named as well as ports, because nft can't express
  * both in one match.
  */
-export function serviceMatches(services: readonly Service[]): Match[][] {
+export function serviceMatches(services: readonly PortMatch[]): Match[][] {
   if (services.length === 0) return [[]];
   const ports: PortService[] = [];
   const icmp: IcmpService[] = [];
@@ -56,8 +56,8 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
  * original proto-dst` in no concatenation, so there is one alternative for each protocol and each
  * range of source ports.
  */
-export function originalServiceMatches(services: readonly Service[]): Match[][] {
-  const isPorts = (service: Service): service is PortService =>
+export function originalServiceMatches(services: readonly PortMatch[]): Match[][] {
+  const isPorts = (service: PortMatch): service is PortService =>
     service.protocol === 'tcp' || service.protocol === 'udp' || service.protocol === 'sctp';
   const isWhole = (service: PortService) => service.ports === undefined && service.sourcePorts === undefined;
   const ports = services.filter(isPorts);

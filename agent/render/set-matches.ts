@@ -43,7 +43,7 @@ export class SetMatches {
       const match = matches[family];
       // The addresses of an FQDN may be of either family.
       const unused = !families.includes(family) && set.names.length === 0;
-      const empty = match.kind === 'set' && isEmpty(match.set);
+      const empty = match.kind === 'set' && isEmptySet(match.set);
       return unused && empty ? [] : [[family, match] as const];
     });
     if (found.length === 2 && found.every(([, match]) => match.kind === 'all')) return [ANY_ADDRESS];
@@ -79,7 +79,7 @@ function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
   return { kind: 'set', set: named };
 }
 
-export function isEmpty({ members: { singles, prefixes } }: NamedSet): boolean {
+export function isEmptySet({ members: { singles, prefixes } }: NamedSet): boolean {
   return singles.length === 0 && prefixes.length === 0;
 }
 

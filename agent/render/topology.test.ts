@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
 import { chainLines, ruleText } from './nft-text.ts';
-import { baseChains, masqueradeChains, protocolExemptions, type Traffic } from './topology.ts';
+import { baseChains, type IndexTraffic, masqueradeChains, protocolExemptions } from './topology.ts';
 
-const skeleton = (traffic: Traffic, config: Config) =>
+const skeleton = (traffic: IndexTraffic, config: Config) =>
   baseChains(traffic, config, {
     before: [],
     first: [],

@@ -33,14 +33,14 @@ interface BaseRow {
  * The traffic that one index is for: connections to the Node, connections from the Node, and
  * connections that NAT hands to a pod.
  */
-export type Traffic = 'ingress' | 'egress' | 'nodeport';
-export const TRAFFICS: readonly Traffic[] = ['ingress', 'egress', 'nodeport'];
+export type IndexTraffic = 'ingress' | 'egress' | 'nodeport';
+export const TRAFFICS: readonly IndexTraffic[] = ['ingress', 'egress', 'nodeport'];
 
-export function trafficOf({ traffic, source }: Pick<CompiledRule, 'traffic' | 'source'>): Traffic {
+export function trafficOf({ traffic, source }: Pick<CompiledRule, 'traffic' | 'source'>): IndexTraffic {
   return traffic === 'NodePort' ? 'nodeport' : source.direction;
 }
 
-export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
+export const BASE_CHAINS: Readonly<Record<IndexTraffic, BaseRow>> = {
   // Priority 0 (filter): after destination NAT (-100), so that the address is the real destination;
   // before firewalld (+10), whose drops still apply: an accept ends this base chain only.
   ingress: {
@@ -177,7 +177,7 @@ interface BaseParts extends Pick<Known, 'localPods' | 'tunnel'> {
  * indexes are called in order.
  */
 export function baseChains(
-  traffic: Traffic,
+  traffic: IndexTraffic,
   config: Config,
   { before, first, indexes, podIndexes, nameServers, deadline, localPods, tunnel }: BaseParts,
 ): Chain[] {

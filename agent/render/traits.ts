@@ -5,7 +5,7 @@ import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import type { IndexRule } from './index/match-entry.ts';
 import type { RenderedRule } from './rule-chain.ts';
 import type { Chain } from './ruleset.ts';
-import { type Traffic, trafficOf } from './topology.ts';
+import { type IndexTraffic, trafficOf } from './topology.ts';
 
 /** Rules in evaluation order, each with its traits. */
 export interface Rules {
@@ -59,7 +59,7 @@ export function traitsOf(
   );
 }
 
-function trafficOfTraits(traits: number): Traffic {
+function trafficOfTraits(traits: number): IndexTraffic {
   if (traits & TRAIT.nodeport) return 'nodeport';
   return traits & TRAIT.egress ? 'egress' : 'ingress';
 }
@@ -72,7 +72,12 @@ export interface AllRules {
   readonly traits: readonly number[];
 }
 
-export function byTraffic({ entries, chains, records, traits }: AllRules): Readonly<Record<Traffic, Share>> {
+export function byTraffic({
+  entries,
+  chains,
+  records,
+  traits,
+}: AllRules): Readonly<Record<IndexTraffic, Share>> {
   const empty = () => ({ entries: [] as IndexRule[], traits: [] as number[], any: 0, chains: [] as Chain[] });
   const shares = { ingress: empty(), egress: empty(), nodeport: empty() };
   for (let i = 0; i < traits.length; i++) {

@@ -13,7 +13,7 @@ import { loadAddon } from './with-kernel.ts';
  */
 const TIMES = { quiet: 200, longest: 1_000 };
 
-interface Parts {
+interface AddressWatchOptions {
   readonly node: string;
   readonly log: Log;
   readonly metrics: Pick<AgentMetrics, 'monitor'>;
@@ -31,7 +31,7 @@ export async function watchAddresses({
   log,
   metrics,
   changed,
-}: Parts): Promise<{ close(): Promise<void> }> {
+}: AddressWatchOptions): Promise<{ close(): Promise<void> }> {
   const now = (): string => hostAddresses(networkInterfaces()).join();
   let last = now();
   const look = new Debounce(async () => {

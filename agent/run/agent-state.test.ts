@@ -3,14 +3,14 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Folded } from '../receive/fold.ts';
-import type { Seen } from '../receive/outage.ts';
+import type { OutageState } from '../receive/outage.ts';
 import {
   type AgentState,
+  type EnforcementTarget,
   gateOf,
   initialState,
   nextSteps,
   revisionInForce,
-  type Target,
   whyNone,
 } from './agent-state.ts';
 
@@ -25,23 +25,23 @@ const folded = (enabled: boolean, state = NOW, revision = 'e.1'): Folded => ({
   endpoints: [],
   revision,
 });
-const seen = (gate: boolean | null, controllers: Seen['controllers'] = null): Seen => ({
+const seen = (gate: boolean | null, controllers: OutageState['controllers'] = null): OutageState => ({
   gate,
   controllers,
   deleted: null,
 });
-const target = (state: NodeState, by: Seen = START.seen): Target => ({
+const target = (state: NodeState, by: OutageState = START.seen): EnforcementTarget => ({
   wanted: state,
   received: state,
   revision: null,
   seen: by,
   places: START.places,
 });
-const others = (state: AgentState): Target => {
+const others = (state: AgentState): EnforcementTarget => {
   const last = nextSteps(state).at(-1);
   return last?.kind === 'enforce' ? last.target : assert.fail();
 };
-const controllersOf = ({ wanted: state }: Target): readonly string[] =>
+const controllersOf = ({ wanted: state }: EnforcementTarget): readonly string[] =>
   formatMembers(state.addressSets.get(state.controllers)?.members ?? assert.fail());
 const words = (state: AgentState): string =>
   nextSteps(state)

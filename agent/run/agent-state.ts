@@ -7,7 +7,7 @@ import { policyKey, substitute } from '../apply/plan/substitute.ts';
 import type { PolicyId } from '../receive/api-server.ts';
 import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
-import { type Seen, UNSEEN } from '../receive/outage.ts';
+import { type OutageState, UNSEEN } from '../receive/outage.ts';
 import type { Off } from './off-file.ts';
 
 /** The agent's knowledge at its start. */
@@ -33,8 +33,8 @@ export interface Beginning {
 export type Why = 'machine' | 'off' | 'gate';
 
 /** A state to enforce, and the parts it was made from. */
-export interface Target extends Wanted {
-  readonly seen: Seen;
+export interface EnforcementTarget extends Wanted {
+  readonly seen: OutageState;
   readonly places: readonly FailsafeEntry[];
 }
 
@@ -44,7 +44,7 @@ export interface AgentState extends Beginning {
   /** The controller's view as of the last bookmark. */
   readonly folded: Folded | null;
   /** State read from the API server while no controller answers. */
-  readonly seen: Seen;
+  readonly seen: OutageState;
   /** The connection to the controller was lost, and no bookmark has arrived since. */
   readonly isAway: boolean;
   /** The reason why the controller's view can't be folded; null: it can. */
@@ -65,7 +65,7 @@ export interface AgentState extends Beginning {
   /** The reason why the kernel has been cleared; null: it holds rules, or was not looked at. */
   readonly without: Why | null;
   /** The target last submitted to the running enforcement. */
-  readonly submitted: Target | null;
+  readonly submitted: EnforcementTarget | null;
   /** As what the state in the kernel was wanted; null: nothing is in force. */
   readonly inForce: Wanted | null;
   /** The number of policies in force. */
@@ -139,7 +139,7 @@ export type Step =
   | { readonly kind: 'stop' }
   /** Starts an enforcement. */
   | { readonly kind: 'start' }
-  | { readonly kind: 'enforce'; readonly target: Target }
+  | { readonly kind: 'enforce'; readonly target: EnforcementTarget }
   /** Removes all of nodewall's rules from the kernel. */
   | { readonly kind: 'clear'; readonly why: Why };
 
@@ -164,7 +164,14 @@ export function nextSteps(state: AgentState): readonly Step[] {
  * Null: the wanted state isn't known yet, and the rules in force stay. Returns the same object if
  * nothing changed.
  */
-function wantedTarget({ folded, isLastUsed, seen, places, last, submitted }: AgentState): Target | null {
+function wantedTarget({
+  folded,
+  isLastUsed,
+  seen,
+  places,
+  last,
+  submitted,
+}: AgentState): EnforcementTarget | null {
   const isLast = isLastUsed || seen.gate === true;
   const received = folded?.state ?? (isLast ? last : null);
   if (received === null) return null;

@@ -5,9 +5,9 @@ import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
 import type { Folded } from '../receive/fold.ts';
-import type { Seen } from '../receive/outage.ts';
+import type { OutageState } from '../receive/outage.ts';
 import { type AgentState, type Beginning, initialState, nextSteps, type Step } from './agent-state.ts';
-import { type AgentEvent, type Effect, transition } from './agent-transition.ts';
+import { type AgentEffect, type AgentEvent, transition } from './agent-transition.ts';
 
 const LAST = nodeState(closing('last', 22));
 const NOW = withUid('uid-now', nodeState(closing('now', 23)));
@@ -43,7 +43,7 @@ const folded = (state: NodeState, revision: string, enabled: GateValue = true, o
 const seen = (
   gate: GateValue | null,
   controllers: readonly string[] | null = null,
-  deleted: Seen['deleted'] = null,
+  deleted: OutageState['deleted'] = null,
 ): AgentEvent => ({
   kind: 'seen',
   seen: { gate, controllers, deleted },
@@ -152,7 +152,7 @@ function stepWords(step: Step): string {
   return step.kind === 'clear' ? `clear ${step.why}` : step.kind;
 }
 
-function effectWords(effect: Effect): string {
+function effectWords(effect: AgentEffect): string {
   switch (effect.kind) {
     case 'report':
       return effect.isSoon ? 'report soon' : 'report';

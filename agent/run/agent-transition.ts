@@ -5,14 +5,14 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import type { ExtensionPart } from '../extension/extension.ts';
 import type { Folded } from '../receive/fold.ts';
-import { mergedSeen, newlyDeleted, type Seen, UNSEEN } from '../receive/outage.ts';
+import { mergedSeen, newlyDeleted, type OutageState, UNSEEN } from '../receive/outage.ts';
 import {
   type AgentState,
+  type EnforcementTarget,
   followedGate,
   gateOf,
   revisionInForce,
   saidGate,
-  type Target,
   type Why,
   whyNone,
 } from './agent-state.ts';
@@ -38,7 +38,7 @@ export type AgentEvent =
   /** A bookmark of the controller's view. */
   | { readonly kind: 'folded'; readonly folded: Folded }
   /** The API server answered while no controller did. */
-  | { readonly kind: 'seen'; readonly seen: Seen }
+  | { readonly kind: 'seen'; readonly seen: OutageState }
   /** The control plane's addresses are known, or changed. */
   | { readonly kind: 'moved'; readonly places: readonly FailsafeEntry[] }
   | { readonly kind: 'timer'; readonly timer: TimerName }
@@ -47,7 +47,7 @@ export type AgentEvent =
   /** Step `start` is done. */
   | { readonly kind: 'enforcing' }
   /** Step `enforce` runs. */
-  | { readonly kind: 'wanted'; readonly target: Target }
+  | { readonly kind: 'wanted'; readonly target: EnforcementTarget }
   /** Step `clear` is done. */
   | {
       readonly kind: 'cleared';
@@ -66,7 +66,7 @@ export type AgentEvent =
 export type TimerName = 'patience' | 'comeBack' | 'retry' | 'switchOff';
 
 /** The agent's reactions to an event, in order. */
-export type Effect =
+export type AgentEffect =
   /** Adds one turn of work, which computes its steps when it begins. */
   | { readonly kind: 'work' }
   /** Saves what the next start needs. */
@@ -78,7 +78,7 @@ export type Effect =
   | { readonly kind: 'retryController' }
   /** Puts these endpoints of the API server on the failsafe list. */
   | { readonly kind: 'endpoints'; readonly endpoints: readonly Endpoints[] }
-  | { readonly kind: 'submit'; readonly target: Target }
+  | { readonly kind: 'submit'; readonly target: EnforcementTarget }
   /** Starts or restarts the timer. */
   | { readonly kind: 'arm'; readonly timer: TimerName; readonly milliseconds: number }
   | { readonly kind: 'disarm'; readonly timer: TimerName }
@@ -90,7 +90,7 @@ export type Effect =
 
 export interface Transition {
   readonly state: AgentState;
-  readonly effects: readonly Effect[];
+  readonly effects: readonly AgentEffect[];
 }
 
 /**
@@ -117,13 +117,13 @@ const GATES: Readonly<Record<Why, string>> = {
 
 const UNSET = 'NodeNetworkPolicy without a value in the cluster, and this node had none in force';
 
-const WORK: Effect = { kind: 'work' };
-const RETRY_CONTROLLER: Effect = { kind: 'retryController' };
-const REMEMBER: Effect = { kind: 'remember' };
-const REPORT_SOON: Effect = { kind: 'report', isSoon: true };
-const ASK: Effect = { kind: 'askApiServer', isOn: true };
-const ASK_NO_LONGER: Effect = { kind: 'askApiServer', isOn: false };
-const END_WAIT: Effect = { kind: 'disarm', timer: 'comeBack' };
+const WORK: AgentEffect = { kind: 'work' };
+const RETRY_CONTROLLER: AgentEffect = { kind: 'retryController' };
+const REMEMBER: AgentEffect = { kind: 'remember' };
+const REPORT_SOON: AgentEffect = { kind: 'report', isSoon: true };
+const ASK: AgentEffect = { kind: 'askApiServer', isOn: true };
+const ASK_NO_LONGER: AgentEffect = { kind: 'askApiServer', isOn: false };
+const END_WAIT: AgentEffect = { kind: 'disarm', timer: 'comeBack' };
 
 /** Pure: the same state and event give the same transition. */
 export function transition(state: AgentState, event: AgentEvent): Transition {
@@ -188,7 +188,7 @@ function started(before: AgentState, { holdsRules, areTried }: EventOf<'started'
   const decided = whyNone(state) === null ? [] : [WORK];
   // Rules that are in the kernel are as good as the saved state, unless they were never confirmed.
   const last = holdsRules && !areTried ? { state, effects: [] } : useLast(state);
-  const patience: Effect = { kind: 'arm', timer: 'patience', milliseconds: PATIENCE };
+  const patience: AgentEffect = { kind: 'arm', timer: 'patience', milliseconds: PATIENCE };
   return { state: last.state, effects: [...decided, ASK, ...last.effects, patience] };
 }
 
@@ -198,7 +198,7 @@ function useLast(state: AgentState): Transition {
   if (folded !== null || !isAllowed || followedGate(state) === false) return { state, effects: [] };
   const next = { ...state, isLastUsed: true };
   if (last === null) return { state: next, effects: [] };
-  const line: Effect = {
+  const line: AgentEffect = {
     kind: 'say',
     message: 'enforcing the saved state until the controller answers',
     fields: { rules: last.rules.length },
@@ -212,12 +212,12 @@ function switched(before: AgentState, off: Off | null): Transition {
   const effects = before.isWaiting ? [REPORT_SOON, END_WAIT] : [REPORT_SOON];
   const isHeard = state.folded !== null && !state.isAway;
   if (off !== null || isHeard) return { state, effects: [...effects, WORK] };
-  const line: Effect = {
+  const line: AgentEffect = {
     kind: 'say',
     message: 'nothing is enforced until the controller answers; after this time the saved state is',
     fields: { seconds: COME_BACK_PATIENCE / 1000 },
   };
-  const wait: Effect = { kind: 'arm', timer: 'comeBack', milliseconds: COME_BACK_PATIENCE };
+  const wait: AgentEffect = { kind: 'arm', timer: 'comeBack', milliseconds: COME_BACK_PATIENCE };
   return {
     state: { ...state, isWaiting: true },
     effects: [...effects, line, wait, RETRY_CONTROLLER],
@@ -240,7 +240,7 @@ function folded(before: AgentState, now: Folded): Transition {
   const isNews =
     before.folded?.state !== now.state || before.folded.enabled !== now.enabled || before.seen !== UNSEEN;
   const isToRemember = isAway || before.folded?.enabled !== now.enabled;
-  const effects: Effect[] = [
+  const effects: AgentEffect[] = [
     ASK_NO_LONGER,
     { kind: 'showRevision', revision: state.inForce?.revision ?? null },
     ...(isToRemember ? [REMEMBER] : []),
@@ -253,11 +253,11 @@ function folded(before: AgentState, now: Folded): Transition {
   return { state: unset.state, effects: [...unset.effects, ...effects] };
 }
 
-function seen(before: AgentState, now: Seen): Transition {
+function seen(before: AgentState, now: OutageState): Transition {
   const { state, effects } = kept(before, { ...before, seen: mergedSeen(before.seen, now) });
   const policies = newlyDeleted(before.seen, state.seen);
   const message = 'no controller answers, and the API server has policies no more; their rules are removed';
-  const line: Effect = { kind: 'say', message, fields: { policies } };
+  const line: AgentEffect = { kind: 'say', message, fields: { policies } };
   const isElsewhere = state.seen.controllers?.join() !== before.seen.controllers?.join();
   return {
     state,
@@ -285,20 +285,20 @@ function inTurn(before: AgentState, { state, effects }: Transition): Transition 
       return { state, effects };
     case 'wait': {
       const { milliseconds } = turn;
-      const line: Effect = {
+      const line: AgentEffect = {
         kind: 'say',
         message: 'the feature gate was turned off for all nodes, which follow one by one; this one waits',
         fields: { seconds: Math.ceil(milliseconds / 1000) },
       };
-      const arm: Effect = { kind: 'arm', timer: 'switchOff', milliseconds };
+      const arm: AgentEffect = { kind: 'arm', timer: 'switchOff', milliseconds };
       return { state: { ...state, isSwitchingOff: true }, effects: [line, arm, ...effects] };
     }
     case 'end': {
       const message = turn.isOff
         ? 'the feature gate was turned off for all nodes at once'
         : `the feature gate ${saidGate(state) === 'unset' ? 'has no value any more' : 'is on again'} before this node has followed`;
-      const line: Effect = { kind: 'say', message, fields: {} };
-      const disarm: Effect = { kind: 'disarm', timer: 'switchOff' };
+      const line: AgentEffect = { kind: 'say', message, fields: {} };
+      const disarm: AgentEffect = { kind: 'disarm', timer: 'switchOff' };
       return { state: { ...state, isSwitchingOff: false }, effects: [line, disarm, ...effects, WORK] };
     }
   }
@@ -308,7 +308,7 @@ function moved(before: AgentState, { places }: EventOf<'moved'>): Transition {
   const state = { ...before, places };
   if (isDeepStrictEqual(places, before.places)) return { state: before, effects: [REMEMBER] };
   if (state.phase === 'starting') return { state, effects: [REMEMBER] };
-  const line: Effect = {
+  const line: AgentEffect = {
     kind: 'say',
     message: 'the addresses of the control plane have changed; updating the failsafe list',
     fields: { places: places.map(({ ports: [port], peers }) => `${[peers].flat().join(',')} ${port}`) },
@@ -329,8 +329,8 @@ function timeIsUp(state: AgentState, timer: TimerName): Transition {
   }
 }
 
-function wanted(state: AgentState, target: Target): Transition {
-  const gate: Effect = { kind: 'showGate', enabled: true, isOff: false };
+function wanted(state: AgentState, target: EnforcementTarget): Transition {
+  const gate: AgentEffect = { kind: 'showGate', enabled: true, isOff: false };
   const isNews = target.wanted !== state.submitted?.wanted;
   return {
     state: { ...state, without: null, enabled: true, submitted: target },
@@ -401,6 +401,6 @@ function refused(state: AgentState, error: Error): Transition {
 function stopping(state: AgentState): Transition {
   const turn = state.isSwitchingOff ? (['switchOff'] as const) : [];
   const timers = ['patience', 'retry', 'comeBack', ...turn] as const;
-  const effects = timers.map((timer): Effect => ({ kind: 'disarm', timer }));
+  const effects = timers.map((timer): AgentEffect => ({ kind: 'disarm', timer }));
   return { state: { ...state, phase: 'stopping' }, effects };
 }

@@ -2,9 +2,9 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { type ApiServer, ApiServerError } from '../receive/api-server.ts';
 import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receive/authorities.ts';
-import { Outage, type OutageParts, type Seen } from '../receive/outage.ts';
+import { Outage, type OutageOptions, type OutageState } from '../receive/outage.ts';
 
-interface AuthoritiesParts {
+interface AuthoritiesOptions {
   /** Null: read from the API server. */
   readonly caFile: string | null;
   readonly api: ApiServer | null;
@@ -25,22 +25,22 @@ export function controllerAuthorities({
   signal,
   clock,
   learned,
-}: AuthoritiesParts): Authorities {
+}: AuthoritiesOptions): Authorities {
   if (caFile !== null || api === null) return fileAuthorities(caFile ?? '');
   const origin = 'ConfigMap nodewall-system/nodewall-ca';
   const fetch = (): Promise<string> => api.authorities(signal);
   return new FetchedAuthorities({ origin, remembered, fetch, clock, learned });
 }
 
-interface OutageOptions {
+interface ApiOutageOptions {
   readonly node: string;
   readonly api: ApiServer;
   readonly log: Log;
   readonly clock: Clock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
-  readonly seen: (seen: Seen) => void;
-  readonly policies: OutageParts['policies'];
+  readonly seen: (seen: OutageState) => void;
+  readonly policies: OutageOptions['policies'];
   /** Called when the API server does not accept the token. */
   readonly refused: () => void;
 }
@@ -55,7 +55,7 @@ export function loggedOutage({
   seen,
   policies,
   refused,
-}: OutageOptions): Outage {
+}: ApiOutageOptions): Outage {
   return new Outage({
     api,
     policies,

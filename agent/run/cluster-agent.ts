@@ -29,22 +29,22 @@ import {
   policiesOf,
   type Step,
 } from './agent-state.ts';
-import { type AgentEvent, type Effect, type TimerName, transition } from './agent-transition.ts';
+import { type AgentEffect, type AgentEvent, type TimerName, transition } from './agent-transition.ts';
 import { ClusterEnforcement, hasGuard } from './cluster-enforcement.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
-import { ControllerConnection, type ControllerOptions } from './controller-connection.ts';
+import { type ControllerAccess, ControllerConnection } from './controller-connection.ts';
 import type { KeptFlows } from './flow-inventory.ts';
-import { placeOf } from './follow-gate.ts';
+import { placeAmongNodes } from './follow-gate.ts';
 import { wasTried } from './guarded.ts';
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { ReportTotals } from './report-totals.ts';
 import { type StateStore, stateStore } from './state-store.ts';
 
-interface Parts {
+interface ClusterAgentOptions {
   readonly options: AgentOptions;
-  readonly controller: ControllerOptions;
+  readonly controller: ControllerAccess;
   /** Null: this agent has no access to the API server. */
   readonly api: ApiServer | null;
   readonly off: OffSwitch;
@@ -81,7 +81,7 @@ interface Saved {
  * Runs the agent of a cluster until a signal ends it, or until the view has egress gateways, which
  * only an agent with the feature gate can enforce: `again`. Rules stay.
  */
-export async function runClusterAgent(parts: Parts): Promise<ExitStatus | 'again'> {
+export async function runClusterAgent(parts: ClusterAgentOptions): Promise<ExitStatus | 'again'> {
   const { options, log } = parts;
   const agent = await ClusterAgent.load(parts);
   await agent.start();
@@ -104,7 +104,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus | 'again
  * connection to the controller, the control plane's addresses, and the enforcement.
  */
 class ClusterAgent {
-  readonly #parts: Parts;
+  readonly #options: ClusterAgentOptions;
   readonly #saved: Saved;
   readonly #reports: AgentLog;
   readonly #places: ControlPlanePlaces;
@@ -123,7 +123,7 @@ class ClusterAgent {
   #stopListening: () => void = () => {};
 
   /** Reads what earlier runs saved. Nothing else happens before `start`. */
-  static async load(parts: Parts): Promise<ClusterAgent> {
+  static async load(parts: ClusterAgentOptions): Promise<ClusterAgent> {
     const { options, log } = parts;
     const { node, stateDir } = options;
     const memory = clusterFile(stateDir, log);
@@ -134,13 +134,13 @@ class ClusterAgent {
     return new ClusterAgent(parts, { states, last: await states.readState(), memory, remembered, isTried });
   }
 
-  private constructor(parts: Parts, saved: Saved) {
+  private constructor(parts: ClusterAgentOptions, saved: Saved) {
     const { options, off, isAllowed, log } = parts;
     const { remembered, isTried } = saved;
     const { node } = options;
     // Before the first confirmed state stands the one without rules.
     const last = saved.last ?? (isTried ? emptyNodeState(node) : null);
-    this.#parts = { ...parts, metrics: this.#totals.over(parts.metrics) };
+    this.#options = { ...parts, metrics: this.#totals.over(parts.metrics) };
     this.#saved = saved;
     this.#viewHasEgress = remembered?.egress === true;
     this.#reports = new AgentLog(node, log);
@@ -149,7 +149,7 @@ class ClusterAgent {
     this.#enforcement = this.#clusterEnforcement();
     // If the saved gate can't be read, the state that was in force last is wanted.
     const rememberedGate = remembered?.enabled ?? null;
-    const beginning = { isAllowed, last, rememberedGate, off: off.now, place: placeOf(node) };
+    const beginning = { isAllowed, last, rememberedGate, off: off.now, place: placeAmongNodes(node) };
     this.#state = { ...initialState(beginning), places: this.#places.entries() };
   }
 
@@ -159,11 +159,11 @@ class ClusterAgent {
   }
 
   get #hasEgress(): boolean {
-    return this.#parts.config.featureGates.EgressGateway === true;
+    return this.#options.config.featureGates.EgressGateway === true;
   }
 
   async start(): Promise<void> {
-    const { options, refused, log, dataplanes, metrics, off, clock } = this.#parts;
+    const { options, refused, log, dataplanes, metrics, off, clock } = this.#options;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
     // Comes first: if this process lacks the privileges, it ends here.
@@ -197,8 +197,8 @@ class ClusterAgent {
     for (const effect of effects) this.#do(effect);
   }
 
-  #do(effect: Effect): void {
-    const { options, log, metrics } = this.#parts;
+  #do(effect: AgentEffect): void {
+    const { options, log, metrics } = this.#options;
     switch (effect.kind) {
       case 'work':
         this.#addTurn();
@@ -242,7 +242,7 @@ class ClusterAgent {
 
   #arm(timer: TimerName, milliseconds: number): void {
     this.#disarm(timer);
-    const cancel = this.#parts.clock.after(milliseconds, () => {
+    const cancel = this.#options.clock.after(milliseconds, () => {
       this.#timers.delete(timer);
       this.#happened({ kind: 'timer', timer });
     });
@@ -289,7 +289,7 @@ class ClusterAgent {
   }
 
   #controlPlanePlaces(): ControlPlanePlaces {
-    const { options, controller, api, config, log } = this.#parts;
+    const { options, controller, api, config, log } = this.#options;
     const { remembered } = this.#saved;
     return new ControlPlanePlaces({
       node: options.node,
@@ -307,8 +307,8 @@ class ClusterAgent {
 
   #controllerConnection(): ControllerConnection {
     return new ControllerConnection({
-      ...this.#parts,
-      node: this.#parts.options.node,
+      ...this.#options,
+      node: this.#options.options.node,
       certificates: this.#saved.remembered?.authorities ?? null,
       addresses: () => this.#places.addresses,
       nodeData: (question) => this.#nodeData(question),
@@ -333,7 +333,7 @@ class ClusterAgent {
   }
 
   #nodeData(question: NodeQuestion): Promise<string> {
-    const { options, config, metrics, flows } = this.#parts;
+    const { options, config, metrics, flows } = this.#options;
     const controlPlane = () => this.#places.entries();
     return nodeData(question, {
       stateDir: options.stateDir,
@@ -351,7 +351,7 @@ class ClusterAgent {
 
   #clusterEnforcement(): ClusterEnforcement {
     return new ClusterEnforcement({
-      ...this.#parts,
+      ...this.#options,
       connection: this.#connection,
       places: this.#places,
       replicas: () => this.#replicas(),
@@ -372,7 +372,7 @@ class ClusterAgent {
   #accepts({ state }: Folded): boolean {
     const hasEgress = state.egress !== undefined;
     // A view that it did not ask for says nothing.
-    if (hasEgress !== this.#viewHasEgress && this.#parts.refused === null) {
+    if (hasEgress !== this.#viewHasEgress && this.#options.refused === null) {
       this.#viewHasEgress = hasEgress;
       this.#remember();
     }
@@ -395,7 +395,7 @@ class ClusterAgent {
   }
 
   #reportNow(): NodeReport {
-    const { options, dataplanes, clock, refused, extension } = this.#parts;
+    const { options, dataplanes, clock, refused, extension } = this.#options;
     const { publicKey } = extension;
     const { lacks: problems, guardReport: guard } = this.#enforcement;
     const speaks = this.#hasEgress || refused !== null;

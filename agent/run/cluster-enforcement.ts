@@ -4,7 +4,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
 import { removeBootFiles } from '../boot/boot-folder.ts';
-import { type Dataplanes, removeAll, warnHidden } from '../dataplane/dataplane.ts';
+import { type Dataplanes, logHidden, removeAll } from '../dataplane/dataplane.ts';
 import type { PreparedExtension } from '../extension/agent-extension.ts';
 import type { GuardReport } from '../guard/holds.ts';
 import type { Destination } from '../receive/destinations.ts';
@@ -12,18 +12,18 @@ import type { Folded } from '../receive/fold.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import type { Target } from './agent-state.ts';
+import type { EnforcementTarget } from './agent-state.ts';
 import type { ControlPlanePlaces } from './control-plane-places.ts';
-import type { ControllerConnection, ControllerOptions } from './controller-connection.ts';
+import type { ControllerAccess, ControllerConnection } from './controller-connection.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import type { StateStore } from './state-store.ts';
 
-interface ClusterEnforcementParts {
+interface ClusterEnforcementOptions {
   readonly options: AgentOptions;
   readonly config: Config;
-  readonly controller: ControllerOptions;
+  readonly controller: ControllerAccess;
   readonly connection: Pick<ControllerConnection, 'authorities' | 'askInward'>;
   readonly places: Pick<
     ControlPlanePlaces,
@@ -64,7 +64,7 @@ export interface Cleared {
  * of `start`, `stop`, `clear` and `close` at a time.
  */
 export class ClusterEnforcement {
-  readonly #parts: ClusterEnforcementParts;
+  readonly #options: ClusterEnforcementOptions;
   #view: Folded | null = null;
   /** Stay while the rules do, also over a stop. */
   #interfaces: InterfaceGroups | null = null;
@@ -72,8 +72,8 @@ export class ClusterEnforcement {
   #guardReport: GuardReport | null = null;
   #lacks: readonly string[] = [];
 
-  constructor(parts: ClusterEnforcementParts) {
-    this.#parts = parts;
+  constructor(options: ClusterEnforcementOptions) {
+    this.#options = options;
   }
 
   /** Null: guarded apply has nothing to say. */
@@ -94,13 +94,13 @@ export class ClusterEnforcement {
 
   /** The kernel's rules are not changed before the first state is submitted. */
   async start(): Promise<void> {
-    this.#interfaces ??= await keepInterfaceGroups(this.#parts);
-    const { connection, places, events } = this.#parts;
+    this.#interfaces ??= await keepInterfaceGroups(this.#options);
+    const { connection, places, events } = this.#options;
     this.#enforcement = await startEnforcement({
-      ...this.#parts,
+      ...this.#options,
       interfaces: this.#interfaces,
       apiServer: () => places.apiServers(),
-      guard: hasGuard(this.#parts.config)
+      guard: hasGuard(this.#options.config)
         ? {
             controlPlane: () => places.probes(),
             failsafe: () => places.allEntries(),
@@ -120,7 +120,7 @@ export class ClusterEnforcement {
     await this.#join(this.#enforcement.extension);
   }
 
-  submit(target: Target): void {
+  submit(target: EnforcementTarget): void {
     this.#enforcement?.submit(envelopeOf(target.wanted, target));
   }
 
@@ -133,15 +133,15 @@ export class ClusterEnforcement {
     await this.#enforcement?.close();
     this.#enforcement = null;
     this.#guardReport = null;
-    this.#parts.metrics.counts(null);
+    this.#options.metrics.counts(null);
   }
 
   /** Removes all of nodewall's rules from the kernel, and its interface groups, after `stop`. */
   async clear(): Promise<Cleared> {
-    const { options, config, log, dataplanes } = this.#parts;
+    const { options, config, log, dataplanes } = this.#options;
     const { node, stateDir } = options;
     const { removed, hidden } = await removeAll(dataplanes.all);
-    warnHidden(log, node, hidden);
+    logHidden(log, node, hidden);
     await this.close();
     await removeBootFiles(stateDir);
     const { interfaces } = await releaseInterfaceGroups(stateDir, config, log);
@@ -155,7 +155,7 @@ export class ClusterEnforcement {
   }
 
   async #join(extension: Enforcement['extension']): Promise<void> {
-    const { controller, connection, places, replicas } = this.#parts;
+    const { controller, connection, places, replicas } = this.#options;
     const { authorities } = connection;
     await extension?.join({ controller, authorities, addresses: () => places.addresses, replicas });
     if (this.#view !== null) extension?.viewed(this.#view.state);
@@ -163,7 +163,7 @@ export class ClusterEnforcement {
 
   #guarded(report: GuardReport): void {
     this.#guardReport = report;
-    this.#parts.events.changed();
+    this.#options.events.changed();
   }
 }
 

@@ -11,7 +11,7 @@ import { WEBHOOK_PORT } from '../../apis/control-plane.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import { OWN_INWARD } from '../../apis/validate/probes.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Attempt } from '../../lib/process/connection-attempt.ts';
+import type { ConnectionAttempt } from '../../lib/process/connection-attempt.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Behind, OutwardProbe } from '../guard/probes.ts';
 import { type Destination, destinationOf } from '../receive/destinations.ts';
@@ -25,7 +25,7 @@ const KUBELET_INTERVAL = 60_000;
 /** The time that a start without any address waits for a name server (milliseconds). */
 const RESOLVE_PATIENCE = 2_000;
 
-interface PlacesParts {
+interface ControlPlanePlacesOptions {
   readonly node: string;
   readonly url: URL;
   /** The API server's URL that the agent uses; null: none. */
@@ -47,7 +47,7 @@ interface PlacesParts {
 
 /** The control plane's addresses as far as this agent knows them, for the failsafe list. */
 export class ControlPlanePlaces {
-  readonly #parts: PlacesParts;
+  readonly #options: ControlPlanePlacesOptions;
   /** The controller's addresses, sorted. */
   addresses: readonly string[];
   endpoints: readonly Endpoints[];
@@ -56,16 +56,16 @@ export class ControlPlanePlaces {
   #kubeletError = '';
   #isClosed = false;
 
-  constructor(parts: PlacesParts) {
-    this.#parts = parts;
-    this.addresses = parts.addresses;
-    this.endpoints = parts.endpoints;
-    this.kubelet = parts.kubelet;
+  constructor(options: ControlPlanePlacesOptions) {
+    this.#options = options;
+    this.addresses = options.addresses;
+    this.endpoints = options.endpoints;
+    this.kubelet = options.kubelet;
   }
 
   /** All known addresses of the API server. */
   apiServers(): string[] {
-    const { apiServer } = this.#parts;
+    const { apiServer } = this.#options;
     const asked = apiServer === null ? [] : addressOf(apiServer);
     const known = [...this.endpoints, ...(this.kubelet === null ? [] : [this.kubelet])];
     return [...asked, ...known.flatMap(({ addresses }) => addresses)];
@@ -73,7 +73,7 @@ export class ControlPlanePlaces {
 
   /** For the failsafe list of egress; empty if the configuration replaces it. */
   entries(): readonly FailsafeEntry[] {
-    const { failsafe } = this.#parts.config;
+    const { failsafe } = this.#options.config;
     return isDeepStrictEqual(failsafe.egress, DEFAULT_CONFIG.failsafe.egress)
       ? failsafeEntries(this.#known())
       : [];
@@ -81,12 +81,12 @@ export class ControlPlanePlaces {
 
   /** Whatever the configuration is, with the controllers themselves: for guarded apply. */
   allEntries(): readonly FailsafeEntry[] {
-    const replicas = this.#parts.replicas().map(({ host, port }) => ({ port, addresses: [host] }));
+    const replicas = this.#options.replicas().map(({ host, port }) => ({ port, addresses: [host] }));
     return failsafeEntries([...this.#known(), ...replicas]);
   }
 
   #known(): readonly Endpoints[] {
-    const { url, apiServer } = this.#parts;
+    const { url, apiServer } = this.#options;
     const controller = { port: portOf(url), addresses: this.addresses };
     const asked = apiServer === null ? [] : [{ port: portOf(apiServer), addresses: addressOf(apiServer) }];
     return [...this.endpoints, controller, ...asked, ...(this.kubelet === null ? [] : [this.kubelet])];
@@ -97,9 +97,9 @@ export class ControlPlanePlaces {
    * controller.
    */
   probes(): OutwardProbe[] {
-    const { url, apiServer, replicas } = this.#parts;
+    const { url, apiServer, replicas } = this.#options;
     const tls = (addresses: readonly string[], port: number) =>
-      addresses.map((address): Attempt => ({ kind: 'tls', address, port }));
+      addresses.map((address): ConnectionAttempt => ({ kind: 'tls', address, port }));
     const used = apiServer === null ? [] : tls(addressOf(apiServer), portOf(apiServer));
     const { kubelet } = this;
     const server = used.length > 0 || kubelet === null ? used : tls(kubelet.addresses, kubelet.port);
@@ -118,7 +118,7 @@ export class ControlPlanePlaces {
    * the controller's webhooks.
    */
   inward(own: readonly string[]): InwardProbeConfig[] {
-    const controllers = this.#parts.replicas().map(({ host, port }) => ({ address: host, port }));
+    const controllers = this.#options.replicas().map(({ host, port }) => ({ address: host, port }));
     const servers: Readonly<Record<(typeof OWN_INWARD)[number], readonly Behind[]>> = {
       'to-api-server': this.#endpointsOf('tcp'),
       'to-controller': controllers,
@@ -139,7 +139,7 @@ export class ControlPlanePlaces {
   setEndpoints(endpoints: readonly Endpoints[]): void {
     if (isDeepStrictEqual(endpoints, this.endpoints)) return;
     this.endpoints = endpoints;
-    this.#parts.changed();
+    this.#options.changed();
   }
 
   /** Adds an address at which the controller was reached. */
@@ -153,7 +153,7 @@ export class ControlPlanePlaces {
    * network, and connections provide the address too.
    */
   async resolve(clock: Clock): Promise<void> {
-    const { node, url, log } = this.#parts;
+    const { node, url, log } = this.#options;
     const resolving = controllerAddresses(url)
       .then((found) => this.#know(found))
       .catch(({ message: error }: Error) => {
@@ -171,14 +171,14 @@ export class ControlPlanePlaces {
    * read or resolved any more stays on the list.
    */
   async followKubelet(clock: Clock): Promise<void> {
-    const { node, config, log } = this.#parts;
+    const { node, config, log } = this.#options;
     try {
       const url = await kubeletServer(config.kubeletKubeconfig);
       if (url !== null) {
         const found = { port: portOf(url), addresses: await controllerAddresses(url) };
         if (!isDeepStrictEqual(found, this.kubelet)) {
           this.kubelet = found;
-          this.#parts.changed();
+          this.#options.changed();
         }
       }
       this.#kubeletError = '';
@@ -206,7 +206,7 @@ export class ControlPlanePlaces {
     const now = [...new Set(found)].sort();
     if (now.join() === this.addresses.join()) return;
     this.addresses = now;
-    this.#parts.changed();
+    this.#options.changed();
   }
 }
 
@@ -216,7 +216,7 @@ export function portOf(url: URL): number {
 }
 
 /** The URL's host if it is an address; empty if it is a name. */
-export function addressOf(url: URL): readonly string[] {
+function addressOf(url: URL): readonly string[] {
   const { host } = destinationOf(url);
   return isIP(host) === 0 ? [] : [host];
 }

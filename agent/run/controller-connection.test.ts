@@ -10,7 +10,7 @@ import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { destinationOf } from '../receive/destinations.ts';
 import { fold } from '../receive/fold.ts';
 import { NO_METRICS } from './agent-metrics.ts';
-import { type ConnectionParts, ControllerConnection } from './controller-connection.ts';
+import { ControllerConnection, type ControllerConnectionOptions } from './controller-connection.ts';
 
 const NODE = 'node-0';
 const [FIRST, SECOND] = [100, 101].map((port) => nodeState(closing('ports', port))) as [NodeState, NodeState];
@@ -18,7 +18,7 @@ const [FIRST, SECOND] = [100, 101].map((port) => nodeState(closing('ports', port
 type Happened = (name: string, detail?: string | null) => void;
 
 /** The parts that call `happened` for each event, metric and log line. */
-function parts(plane: FakeControlPlane, clock: FakeClock, happened: Happened): ConnectionParts {
+function parts(plane: FakeControlPlane, clock: FakeClock, happened: Happened): ControllerConnectionOptions {
   const line = (message: string): void => happened('log', message);
   return {
     node: NODE,
@@ -69,7 +69,9 @@ describe('ControllerConnection', function () {
     await plane.close();
   });
 
-  function connect(change: (usual: ConnectionParts) => Partial<ConnectionParts> = () => ({})): void {
+  function connect(
+    change: (usual: ControllerConnectionOptions) => Partial<ControllerConnectionOptions> = () => ({}),
+  ): void {
     const usual = parts(plane, clock, (name, detail = null) => {
       names.push(name);
       details.push(detail);
@@ -171,7 +173,7 @@ describe('ControllerConnection', function () {
 
   it('keeps the certificates that the API server has, and has them saved', async () => {
     const pem = await readFile(plane.caFile, 'utf8');
-    const api = { authorities: async () => pem } as unknown as ConnectionParts['api'];
+    const api = { authorities: async () => pem } as unknown as ControllerConnectionOptions['api'];
     plane.publish(FIRST);
     connect(({ controller }) => ({ api, controller: { ...controller, caFile: null } }));
     assert.equal(connection.certificates, null);

@@ -19,7 +19,7 @@ import { type Caller, callController } from '../receive/call.ts';
 import { type ControllerClient, ControllerError, controllerClient } from '../receive/controller-client.ts';
 import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
-import type { Outage, Seen } from '../receive/outage.ts';
+import type { Outage, OutageState } from '../receive/outage.ts';
 import { Reporter } from '../receive/reporter.ts';
 import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -32,7 +32,7 @@ const NOT_FOUND = 404;
 const EARLIER = 'the controller is of an earlier version, which makes no probes to nodes';
 
 /** The controller, from the command line. */
-export interface ControllerOptions {
+export interface ControllerAccess {
   readonly url: URL;
   readonly tokenFile: string;
   /** Null: the CA is read from the API server. */
@@ -51,14 +51,14 @@ export interface ConnectionEvents {
   /** The controller answers, but its view can't be folded. */
   unfollowable(reason: string): void;
   /** The API server answered while no controller did. */
-  seen(seen: Seen): void;
+  seen(seen: OutageState): void;
   /** `certificates` changed, and must be saved. */
   learned(): void;
 }
 
-export interface ConnectionParts {
+export interface ControllerConnectionOptions {
   readonly node: string;
-  readonly controller: ControllerOptions;
+  readonly controller: ControllerAccess;
   /** Null: this agent has no access to the API server. */
   readonly api: ApiServer | null;
   /** The controller's CA (PEM) that an earlier run saved; null: none. */
@@ -90,7 +90,7 @@ export interface ConnectionParts {
  */
 export class ControllerConnection {
   readonly authorities: Authorities;
-  readonly #parts: ConnectionParts;
+  readonly #options: ControllerConnectionOptions;
   readonly #contact: ContactLog;
   readonly #client: ControllerClient;
   /** Null: this agent has no access to the API server. */
@@ -100,11 +100,11 @@ export class ControllerConnection {
   #reporter: Reporter | null = null;
   #stream: ControllerStream | null = null;
 
-  constructor(parts: ConnectionParts) {
+  constructor(options: ControllerConnectionOptions) {
     const { node, controller, api, certificates, addresses, replicas, log, clock, random, events, metrics } =
-      parts;
+      options;
     const { url, tokenFile, caFile } = controller;
-    this.#parts = parts;
+    this.#options = options;
     this.#certificates = certificates;
     this.#contact = new ContactLog({ node, controller: url.host, log, clock });
     this.authorities = controllerAuthorities({
@@ -121,12 +121,12 @@ export class ControllerConnection {
     const lookup = lookupOrLast(addresses, clock);
     const address = { url, tokenFile, authorities: this.authorities, lookup, replicas };
     this.#client = controllerClient(address, `nodewall-agent/${VERSION}`, clock, random);
-    const seen = (now: Seen): void => events.seen(now);
+    const seen = (now: OutageState): void => events.seen(now);
     const refused = (): void => metrics.tokenRefused(true);
     this.#outage =
       api === null
         ? null
-        : loggedOutage({ node, api, log, clock, random, seen, policies: parts.policies, refused });
+        : loggedOutage({ node, api, log, clock, random, seen, policies: options.policies, refused });
   }
 
   /** The controller's CA (PEM) as last read from the API server; null: it never was. */
@@ -141,7 +141,7 @@ export class ControllerConnection {
 
   /** @param report returns the current report */
   startReports(report: () => NodeReport): void {
-    const { node, metrics, clock, random } = this.#parts;
+    const { node, metrics, clock, random } = this.#options;
     this.#reporter = new Reporter({
       node,
       client: this.#client,
@@ -160,7 +160,7 @@ export class ControllerConnection {
    * @param egress whether to ask for egress gateways
    */
   follow(fold: Fold, egress: boolean): void {
-    const { node, clock, random } = this.#parts;
+    const { node, clock, random } = this.#options;
     const events = this.#streamEvents();
     this.#stream = new ControllerStream({ node, client: this.#client, fold, events, clock, random, egress });
   }
@@ -210,12 +210,12 @@ export class ControllerConnection {
   }
 
   get #calls() {
-    const { node, clock, log } = this.#parts;
+    const { node, clock, log } = this.#options;
     return { node, client: this.#client, clock, log, signal: this.#closing.signal };
   }
 
   #streamEvents(): StreamEvents {
-    const { controller, metrics, events, nodeData } = this.#parts;
+    const { controller, metrics, events, nodeData } = this.#options;
     const prober = new PeerProber(this.#calls);
     const answerer = new QuestionAnswerer(this.#calls, nodeData);
     return {
@@ -251,7 +251,7 @@ export class ControllerConnection {
   }
 }
 
-interface PeerProberParts extends Caller {
+interface PeerProberOptions extends Caller {
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -264,26 +264,26 @@ const MOST_AT_ONCE = 16;
  * controller that decides to which ones (controller/probes).
  */
 class PeerProber {
-  readonly #parts: PeerProberParts;
+  readonly #options: PeerProberOptions;
   #inProgress = 0;
 
-  constructor(parts: PeerProberParts) {
-    this.#parts = parts;
+  constructor(options: PeerProberOptions) {
+    this.#options = options;
   }
 
   /** Does not wait: the answer is sent by itself. */
   probe(update: ProbeUpdate): void {
-    if (this.#inProgress >= MOST_AT_ONCE || this.#parts.signal.aborted) return;
+    if (this.#inProgress >= MOST_AT_ONCE || this.#options.signal.aborted) return;
     this.#inProgress++;
     void this.#answer(update).finally(() => this.#inProgress--);
   }
 
   async #answer({ id, target, milliseconds }: ProbeUpdate): Promise<void> {
-    const { node, log, signal } = this.#parts;
+    const { node, log, signal } = this.#options;
     const patience = { milliseconds: Math.min(milliseconds, INWARD_PATIENCE.connection) };
     try {
       const body: PeerAnswer = { id, ...(await agentAttempt(target, patience)) };
-      await callController(this.#parts, AGENT_CALLS.probeAnswer, body, { signal });
+      await callController(this.#options, AGENT_CALLS.probeAnswer, body, { signal });
     } catch (error) {
       // The node that asked counts it as not made.
       const fields = { node, stage: 'guard', error: (error as Error).message };

@@ -15,7 +15,7 @@ type ControllerMetrics = Pick<
  *
  * @param seconds returns the time since 1970
  */
-export function controllerMetrics(registers: Registry[], seconds: () => number): ControllerMetrics {
+export function viewMetrics(registers: Registry[], seconds: () => number): ControllerMetrics {
   const options = (name: string, help: string) => ({ name: `nodewall_agent_${name}`, help, registers });
   const gauge = (name: string, help: string): Gauge => new Gauge(options(name, help));
   const connected = gauge(

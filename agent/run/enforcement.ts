@@ -24,7 +24,7 @@ import { localPodsOverlay } from './pod-overlays.ts';
 import type { StateStore } from './state-store.ts';
 import { usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
-interface EnforcementParts {
+interface EnforcementOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
   readonly config: Config;
   readonly log: Log;
@@ -69,7 +69,7 @@ export interface Enforcement {
  * Starts everything around the enforcer: saving, recording, counting, name resolution, watches. The
  * kernel is not changed before the first state.
  */
-export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
+export async function startEnforcement(parts: EnforcementOptions): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ ...parts, config });
@@ -147,7 +147,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   };
 }
 
-interface RecordedParts {
+interface RecordedOptions {
   readonly records: ReturnType<typeof recording>;
   readonly established: Established;
   readonly save: (result: Enforced) => void;
@@ -156,7 +156,7 @@ interface RecordedParts {
 }
 
 /** Saves and counts what is in force, before pods that wait for it start. */
-function recorded({ records, established, save, running, extension }: RecordedParts, next: PassOn): Layer {
+function recorded({ records, established, save, running, extension }: RecordedOptions, next: PassOn): Layer {
   return {
     submit(envelope) {
       records.learn(envelope.resolved);
@@ -184,7 +184,7 @@ async function closeEach(all: readonly Closable[]): Promise<void> {
   for (const one of all) await one.close();
 }
 
-/** The questions of guarded apply to the kernel (GuardParts). */
+/** The questions of guarded apply to the kernel (GuardOptions). */
 function proofs({ enforcer, deadline }: Pick<Running, 'enforcer' | 'deadline'>) {
   return {
     async verify() {
@@ -202,7 +202,7 @@ function isTried({ resolved }: Enforced): boolean {
 }
 
 /** Saves the parts of any state that the next start needs. */
-function saving({ saved }: EnforcementParts, config: Config, running: Running) {
+function saving({ saved }: EnforcementOptions, config: Config, running: Running) {
   let isFirst = true;
   return ({ resolved, change }: Enforced): void => {
     saved.linkGroups(usedLinkGroups(resolved, config));
@@ -212,7 +212,7 @@ function saving({ saved }: EnforcementParts, config: Config, running: Running) {
   };
 }
 
-interface DataplaneParts {
+interface RunDataplaneOptions {
   readonly config: Config;
   readonly readings: DataplaneOptions['readings'];
   readonly layers: Layers;
@@ -221,8 +221,8 @@ interface DataplaneParts {
 }
 
 async function runDataplane(
-  parts: EnforcementParts,
-  { config, readings, layers, established, extension }: DataplaneParts,
+  parts: EnforcementOptions,
+  { config, readings, layers, established, extension }: RunDataplaneOptions,
 ): Promise<Running> {
   const { options, log, dataplanes, saved, clock, metrics } = parts;
   return dataplanes.chosen.run({
@@ -247,7 +247,7 @@ async function runDataplane(
 }
 
 function failureEvents(
-  { reports, metrics, failed }: EnforcementParts,
+  { reports, metrics, failed }: EnforcementOptions,
   layers: Layers,
   established: Established,
 ): Omit<EnforcerEvents, 'enforced'> {
@@ -268,7 +268,7 @@ function failureEvents(
 }
 
 async function openExtension(
-  { extension, lacks = () => {}, unready = () => {}, ...context }: EnforcementParts,
+  { extension, lacks = () => {}, unready = () => {}, ...context }: EnforcementOptions,
   config: Config,
 ): Promise<AgentExtension | null> {
   return (await extension?.open({ ...context, config, lacks, unready })) ?? null;

@@ -27,7 +27,7 @@ const LONGEST_REST = 60_000;
 /** Milliseconds until a pass that failed is tried again. */
 const RETRY = 30_000;
 
-interface Parts {
+interface EstablishedOptions {
   readonly node: string;
   readonly config: Config;
   readonly log: Log;
@@ -51,7 +51,7 @@ export interface PassOptions {
 }
 
 /** `nodewall egress reset`. */
-export interface ResetOptions extends ExtendedPass {
+export interface ResetPass extends ExtendedPass {
   /** `namespace/name`, or the name of a ClusterEgressPolicy. */
   readonly policy: string;
   readonly by: string;
@@ -63,7 +63,7 @@ export interface ResetOptions extends ExtendedPass {
  * never touch the rules.
  */
 export class Established {
-  readonly #parts: Parts;
+  readonly #options: EstablishedOptions;
   readonly #debounce: Debounce;
   readonly #rest: ReturnType<typeof cancellableSleep>;
   readonly #closing = new AbortController();
@@ -73,19 +73,19 @@ export class Established {
   #passes: Promise<unknown> = Promise.resolve();
   #failure = '';
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.#extended = parts.extension?.connections((pass) => this.#inTurn(pass)) ?? null;
-    this.#rest = cancellableSleep((milliseconds, callback) => parts.clock.after(milliseconds, callback));
+  constructor(options: EstablishedOptions) {
+    this.#options = options;
+    this.#extended = options.extension?.connections((pass) => this.#inTurn(pass)) ?? null;
+    this.#rest = cancellableSleep((milliseconds, callback) => options.clock.after(milliseconds, callback));
     this.#debounce = new Debounce(
       async () => {
-        const started = parts.clock.now();
+        const started = options.clock.now();
         await this.#recheck();
-        const took = parts.clock.now() - started;
+        const took = options.clock.now() - started;
         if (!this.#closing.signal.aborted) await this.#rest.wait(Math.min(REST * took, LONGEST_REST));
       },
       TIMES,
-      parts.clock,
+      options.clock,
     );
   }
 
@@ -130,8 +130,8 @@ export class Established {
   /**
    * Ends, or lists, the connections that an egress policy steers. Throws if it steered none here.
    */
-  async resetEgress({ policy, by, ...pass }: ResetOptions): Promise<EndSummary> {
-    const { node, log } = this.#parts;
+  async resetEgress({ policy, by, ...pass }: ResetPass): Promise<EndSummary> {
+    const { node, log } = this.#options;
     const known = this.#extended?.policies() ?? new Set();
     if (this.#extended === null || !known.has(policy)) {
       const names = [...known].sort().slice(0, 10).join(', ');
@@ -153,7 +153,7 @@ export class Established {
   }
 
   async #recheck(): Promise<void> {
-    const { node, log } = this.#parts;
+    const { node, log } = this.#options;
     const { signal } = this.#closing;
     try {
       if (this.#inForce !== null && hasRecheck(this.#inForce))
@@ -184,7 +184,7 @@ export class Established {
   async #pass(options: PassOptions, onlyRecheck: boolean): Promise<EndSummary | null> {
     const state = this.#inForce;
     if (state === null) return null;
-    const { node, config, metrics } = this.#parts;
+    const { node, config, metrics } = this.#options;
     const { cause, isDryRun, ended, progress } = options;
     const { Conntrack, TcpSockets } = await loadAddon();
     const judge = connectionJudge({ state, config, facts: await nodeFacts(config), onlyRecheck });
@@ -202,7 +202,7 @@ export class Established {
         signal: options.signal,
         ...present({ progress }),
         ended: async (denials) => {
-          if (!isDryRun) log.outlet ??= await this.#parts.outlet();
+          if (!isDryRun) log.outlet ??= await this.#options.outlet();
           for (const denial of denials) {
             const record = endedRecord(denial, node, cause, Date.now() * 1000);
             if (!isDryRun) increment(counts, policyKey(denial.rule));
@@ -225,7 +225,7 @@ export class Established {
     summary: EndSummary | null,
     { cause, isDryRun }: PassOptions,
   ): void {
-    const { node, log } = this.#parts;
+    const { node, log } = this.#options;
     const { examined = null, failed = 0, error = null } = summary ?? {};
     const ended = [...counts.values()].reduce((sum, count) => sum + count, 0);
     const fields = { node, ...cause, examined };

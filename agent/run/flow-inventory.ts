@@ -9,7 +9,7 @@ import { stateFile } from '../../lib/process/state-file.ts';
 import { FlowFacts } from '../flows/flow-facts.ts';
 import { FlowInventory, type FlowSource } from '../flows/flow-inventory.ts';
 import { toDeniedFlow } from '../flows/flow-kind.ts';
-import { FlowWatch, type FlowWatchParts } from '../flows/flow-watch.ts';
+import { FlowWatch, type FlowWatchOptions } from '../flows/flow-watch.ts';
 import { FLOWS_FILE, inventoryText, parseInventory } from '../flows/saved-inventory.ts';
 import { classifier } from '../interfaces/classify.ts';
 import type { RecorderOptions } from '../record/recorder.ts';
@@ -26,7 +26,7 @@ const PATIENCE = 2_500;
 /** Milliseconds for which the Node's addresses in the saved state, a large file, are believed. */
 const DECLARED_AGE = 60_000;
 
-interface Parts {
+interface FlowInventoryOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
   readonly config: Config;
   readonly log: Log;
@@ -46,7 +46,13 @@ export interface KeptFlows extends FlowSource {
  * configuration turns it off, or with `--once`. Without it the file is removed. Does not wait for
  * the kernel.
  */
-export async function keepFlows({ options, config, log, metrics, clock }: Parts): Promise<KeptFlows | null> {
+export async function keepFlows({
+  options,
+  config,
+  log,
+  metrics,
+  clock,
+}: FlowInventoryOptions): Promise<KeptFlows | null> {
   const { node, stateDir, once } = options;
   if (once) return null;
   if (!config.flowInventory.enabled) {
@@ -115,7 +121,7 @@ export async function keepFlows({ options, config, log, metrics, clock }: Parts)
 export async function savedFlows(
   stateDir: string,
   config: Config,
-  log: FlowWatchParts['log'],
+  log: FlowWatchOptions['log'],
 ): Promise<FlowSource | null> {
   const text = await stateFile(stateDir, FLOWS_FILE).read();
   if (text === null) return null;
@@ -160,7 +166,7 @@ async function readingParts({
   readonly config: Config;
   readonly clock: Pick<WallClock, 'now'>;
   readonly known?: ReadonlyMap<string, number>;
-}): Promise<Pick<FlowWatchParts, 'scan' | 'readFacts' | 'pods'>> {
+}): Promise<Pick<FlowWatchOptions, 'scan' | 'readFacts' | 'pods'>> {
   const { Conntrack } = await loadAddon();
   const classify = classifier(config);
   let last: { readonly text: string; readonly facts: FlowFacts } | null = null;

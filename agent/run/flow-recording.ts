@@ -15,7 +15,7 @@ import type { AgentOptions } from './agent-options.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { loadAddon } from './with-kernel.ts';
 
-interface Parts {
+interface FlowRecordingOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
   readonly config: Config;
   readonly log: Log;
@@ -32,7 +32,7 @@ const NOWHERE: RecordOutlet = { write() {}, close() {} };
  * The flow log and the counters of an agent. `agent --once`
  * counts, but records nothing, because no process stays to read the kernel's log messages.
  */
-export function recording(parts: Parts) {
+export function recording(parts: FlowRecordingOptions) {
   const { options, config, log, interfaces, metrics } = parts;
   const { node, stateDir, once } = options;
   const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLog } from '../../lib/process/log.ts';
-import type { PassOptions, ResetOptions } from './established.ts';
+import type { PassOptions, ResetPass } from './established.ts';
 import { FlushServer, flushSocket } from './flush-server.ts';
 
 const SUMMARY = { examined: 5, ended: 1, failed: 0, error: null };
@@ -30,7 +30,7 @@ describe('the server of nodewall flush', () => {
     return SUMMARY;
   };
   const log = createLog({ logLevel: 'error' });
-  const resetEgress = async ({ policy, ended, isDryRun }: ResetOptions) => {
+  const resetEgress = async ({ policy, ended, isDryRun }: ResetPass) => {
     assert.equal(isDryRun, true);
     if (policy !== 'shop/bank') throw new Error('no egress policy');
     await ended(RESET);

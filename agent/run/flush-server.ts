@@ -55,7 +55,7 @@ const REQUEST_WITHIN = 5_000;
 /** Callers at a time; their passes run one after another. */
 const MOST_CALLERS = 8;
 
-interface Parts {
+interface FlushServerOptions {
   readonly node: string;
   readonly stateDir: string;
   readonly log: Log;
@@ -70,19 +70,19 @@ interface Parts {
  * caller that goes away ends its pass.
  */
 export class FlushServer {
-  readonly #parts: Parts;
+  readonly #options: FlushServerOptions;
   readonly #server: Server;
   readonly #callers = new Set<Socket>();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(options: FlushServerOptions) {
+    this.#options = options;
     this.#server = createServer((socket) => void this.#serve(socket));
     this.#server.maxConnections = MOST_CALLERS;
   }
 
   /** A failure is logged: then there is no `nodewall flush`. */
   async listen(): Promise<void> {
-    const { node, stateDir, log } = this.#parts;
+    const { node, stateDir, log } = this.#options;
     const path = flushSocket(stateDir);
     try {
       // An agent that was killed left it; the lock holds that there is no other agent.
@@ -121,7 +121,7 @@ export class FlushServer {
   }
 
   async #guard(command: GuardCommand, by: string): Promise<readonly string[]> {
-    const { node, guard, log } = this.#parts;
+    const { node, guard, log } = this.#options;
     if (guard === null) {
       throw new Error('guarded apply is off on this node (guard.enabled in the configuration)');
     }
@@ -131,7 +131,7 @@ export class FlushServer {
 
   async #answer(socket: Socket, signal: AbortSignal): Promise<void> {
     const request = await readRequest(socket, signal);
-    const { node, established } = this.#parts;
+    const { node, established } = this.#options;
     if (request.node !== null && request.node !== node) {
       throw new Error(`the agent here is that of Node ${node}, not of ${request.node}`);
     }

@@ -2,7 +2,7 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 import { type AgentState, followedGate, gateOf, saidGate } from './agent-state.ts';
 
 /** The meaning of a new state for this node's turn to switch off. */
-export type Turn =
+type Turn =
   /** Nothing changes: there is no turn to wait for, or it is waited for already. */
   | { readonly kind: 'same' }
   /** The gate was turned off for all nodes; this one follows after so many milliseconds. */
@@ -29,7 +29,7 @@ export function switchOffTurn(before: AgentState, now: AgentState): Turn {
 }
 
 /** The node's place among all, from 0 to 1, the same each time. */
-export function placeOf(node: string): number {
+export function placeAmongNodes(node: string): number {
   return Number.parseInt(shortHash(8, node), 16) / 2 ** 32;
 }
 

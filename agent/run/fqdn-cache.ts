@@ -9,7 +9,7 @@ import type { WatchedNames } from '../names/names.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import type { Layer, PassOn } from './layers.ts';
 
-interface NameOverlayParts {
+interface FqdnCacheOptions {
   readonly config: NamesConfig;
   readonly clock: Clock;
   readonly log: Log;
@@ -38,8 +38,8 @@ const ONCE_PATIENCE = 5_000;
  * Adds the addresses of fqdn peers to states, and passes the latest on again when they change. As
  * long as no rule has such a peer, states are passed on unchanged and nothing is loaded.
  */
-export function nameOverlay(parts: NameOverlayParts): NameOverlay {
-  const { log, once, next } = parts;
+export function nameOverlay(options: FqdnCacheOptions): NameOverlay {
+  const { log, once, next } = options;
   const resolve = nameResolver();
   let latest: Envelope | null = null;
   let names: WatchedNames | null = null;
@@ -56,11 +56,11 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   async function load(): Promise<void> {
     try {
       const { namesOnNode } = await import('./fqdn-resolver.ts');
-      const watched = await namesOnNode({ ...parts, reserved: () => reservedFor(latest, parts) }, () =>
+      const watched = await namesOnNode({ ...options, reserved: () => reservedFor(latest, options) }, () =>
         names === null ? undefined : pass(),
       );
       watched.want(peersOf(latest));
-      if (once) await answered(watched, parts);
+      if (once) await answered(watched, options);
       names = watched;
     } catch (error) {
       log.error('cannot start the FQDN resolver; fqdn peers match nothing', {
@@ -97,12 +97,12 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
 }
 
 /** Addresses that no wildcard may have. */
-function reservedFor(latest: Envelope | null, { apiServer }: NameOverlayParts): string[] {
+function reservedFor(latest: Envelope | null, { apiServer }: FqdnCacheOptions): string[] {
   const own = latest?.resolved.nodeAddresses ?? [];
   return [...hostAddresses(networkInterfaces()), ...own, ...apiServer()];
 }
 
-async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): Promise<void> {
+async function answered(names: WatchedNames, { clock, log }: FqdnCacheOptions): Promise<void> {
   const isAnswered = names.settled().then(() => true);
   const patience = new Promise<false>((end) => {
     const cancel = clock.after(ONCE_PATIENCE, () => end(false));

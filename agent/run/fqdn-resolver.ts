@@ -7,7 +7,7 @@ import { lookup } from '../names/lookup.ts';
 import { type WatchedNames, watchNames } from '../names/names.ts';
 import { NAMES_FILE } from '../names/saved-names.ts';
 
-interface NamesOnNodeParts {
+interface FqdnResolverOptions {
   readonly config: NamesConfig;
   readonly clock: Clock;
   readonly log: Log;
@@ -21,7 +21,7 @@ interface NamesOnNodeParts {
  * rule needs it.
  */
 export function namesOnNode(
-  { config, clock, log, stateDir, once, reserved }: NamesOnNodeParts,
+  { config, clock, log, stateDir, once, reserved }: FqdnResolverOptions,
   changed: () => void,
 ): Promise<WatchedNames> {
   return watchNames({

@@ -31,7 +31,7 @@ export interface GuardHooks {
   readonly changed: (report: GuardReport) => void;
 }
 
-interface GuardedParts {
+interface GuardedOptions {
   readonly options: { readonly node: string; readonly stateDir: string };
   readonly config: Config;
   readonly log: Log;
@@ -52,7 +52,7 @@ interface GuardedParts {
 }
 
 /** Guarded apply, with what an earlier run left; null: it is off. */
-export async function openGuard(parts: GuardedParts): Promise<Guard | null> {
+export async function openGuard(parts: GuardedOptions): Promise<Guard | null> {
   const {
     options,
     config,
@@ -143,7 +143,7 @@ export async function wasTried(stateDir: string, log: Log): Promise<boolean> {
 }
 
 async function writeRecord(
-  { options: { node }, clock, outlet }: GuardedParts,
+  { options: { node }, clock, outlet }: GuardedOptions,
   rollback: Rollback,
 ): Promise<void> {
   const { why, policies } = rollback;

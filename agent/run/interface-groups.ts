@@ -15,7 +15,7 @@ import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
 import { GroupReconciler } from '../interfaces/group-reconciler.ts';
-import { type LocalPods, NO_LOCAL_PODS, toLocalPods, WatchedLocalPods } from '../interfaces/local-pods.ts';
+import { type LocalPods, localPodsSet, NO_LOCAL_PODS, WatchedLocalPods } from '../interfaces/local-pods.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
 import { releaseGroups, toOwnedGroups } from '../interfaces/release.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -42,7 +42,7 @@ export interface InterfaceGroups {
   close(): Promise<void>;
 }
 
-interface Parts {
+interface InterfaceGroupsOptions {
   readonly options: AgentOptions;
   readonly config: Config;
   readonly log: Log;
@@ -63,7 +63,7 @@ export async function keepInterfaceGroups({
   config,
   log,
   metrics,
-}: Parts): Promise<InterfaceGroups> {
+}: InterfaceGroupsOptions): Promise<InterfaceGroups> {
   const { node, once, stateDir } = options;
   for (const problem of unknownMatches(config)) log.warn(problem, { node });
   const addon = await loadAddon();
@@ -93,7 +93,7 @@ export async function keepInterfaceGroups({
   }
 }
 
-interface KeptParts {
+interface KeptGroupsOptions {
   readonly node: string;
   readonly once: boolean;
   readonly config: Config;
@@ -109,7 +109,7 @@ interface KeptParts {
 
 class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
-  readonly #parts: KeptParts;
+  readonly #options: KeptGroupsOptions;
   readonly #links: LinkSocket;
   readonly #network: RouteSocket;
   readonly #reconciler: GroupReconciler;
@@ -118,10 +118,10 @@ class KeptGroups implements InterfaceGroups {
   #interval: NodeJS.Timeout | undefined;
 
   /** Throws if the kernel refuses a socket. */
-  constructor(parts: KeptParts) {
-    const { node, config, log, addon, saved, remembered } = parts;
-    this.#parts = parts;
-    this.#declared = parts.declared;
+  constructor(options: KeptGroupsOptions) {
+    const { node, config, log, addon, saved, remembered } = options;
+    this.#options = options;
+    this.#declared = options.declared;
     this.#links = new addon.LinkSocket();
     this.#network = new addon.RouteSocket();
     this.localPods = new WatchedLocalPods({
@@ -154,7 +154,7 @@ class KeptGroups implements InterfaceGroups {
   }
 
   async start(): Promise<void> {
-    const { once, config, log } = this.#parts;
+    const { once, config, log } = this.#options;
     // Monitors are opened before the first list, so that a change during the list is not missed.
     if (!once) this.#monitors = [this.#watch(), this.#watchNetwork()];
     await this.#reconciler.reconcileAll();
@@ -185,11 +185,11 @@ class KeptGroups implements InterfaceGroups {
     await Promise.all(this.#monitors.map((monitor) => monitor.close()));
     await this.#reconciler.close();
     await Promise.all([this.#links.close(), this.#network.close()]);
-    await this.#parts.saved.close();
+    await this.#options.saved.close();
   }
 
   #watch(): { close(): Promise<void> } {
-    const { node, log, metrics, addon } = this.#parts;
+    const { node, log, metrics, addon } = this.#options;
     return watchLinks({
       name: 'links',
       node,
@@ -211,7 +211,7 @@ class KeptGroups implements InterfaceGroups {
 
   /** Addresses and routes say whether an interface leads to pods. */
   #watchNetwork(): { close(): Promise<void> } {
-    const { node, log, metrics, addon } = this.#parts;
+    const { node, log, metrics, addon } = this.#options;
     return watchLinks({
       name: 'routes',
       node,
@@ -229,7 +229,7 @@ class KeptGroups implements InterfaceGroups {
   }
 
   async #refreshPods(): Promise<void> {
-    if (this.#parts.config.exemptions.localPods) await this.localPods.refresh();
+    if (this.#options.config.exemptions.localPods) await this.localPods.refresh();
   }
 }
 
@@ -263,7 +263,7 @@ export async function attachmentsNow(declared: readonly string[] | null): Promis
 
 /** The state with the destinations routed to local pods as they are now. */
 export async function withLocalPodsNow(state: NodeState, config: Config): Promise<NodeState> {
-  return { ...state, localPods: toLocalPods(podRoutes(await listLinks(), await readRoutes(), config)) };
+  return { ...state, localPods: localPodsSet(podRoutes(await listLinks(), await readRoutes(), config)) };
 }
 
 /** The facts of this machine as they are now, read from the kernel. */

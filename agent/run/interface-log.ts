@@ -1,30 +1,33 @@
 import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { groupName, reasonText } from '../interfaces/classify.ts';
-import type { GroupChange, GroupReconcilerEvents } from '../interfaces/group-reconciler.ts';
+import { groupName, groupReasonText } from '../interfaces/classify.ts';
+import type { GroupReconcilerEvents, InterfaceGroupChange } from '../interfaces/group-reconciler.ts';
 
 /** More simultaneous changes than this are logged as one line for each group. */
 const NAMED_ALONE = 5;
 const NAMED = 20;
 
-interface LogParts {
+interface InterfaceLogOptions {
   readonly node: string;
   readonly config: Config;
   readonly log: Log;
 }
 
 /** The log of interface groups. */
-export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'owned'> {
-  const { node, config, log } = parts;
+export function interfaceLog(options: InterfaceLogOptions): Omit<GroupReconcilerEvents, 'owned'> {
+  const { node, config, log } = options;
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;
-  const line = (level: 'info' | 'debug', { name, index, before, group, reason }: GroupChange): void => {
+  const line = (
+    level: 'info' | 'debug',
+    { name, index, before, group, reason }: InterfaceGroupChange,
+  ): void => {
     log.log(level, group === 0 ? 'interface removed from its group' : 'interface added to its group', {
       node,
       interface: name,
       index,
       group: shown(group === 0 ? before : group),
-      reason: reasonText(reason),
+      reason: groupReasonText(reason),
     });
   };
   return {

@@ -97,7 +97,7 @@ function egressReport(
 }
 
 /** Longest reason (characters). Longer ones are cut, because people read them in a status. */
-export const LONGEST_REASON = 500;
+const LONGEST_REASON = 500;
 
 /** The policies that an apply left out or kept in an earlier version, for the report. */
 export function failingRules({ failed, envelope }: Pick<Enforced, 'failed' | 'envelope'>): FailingRule[] {

@@ -6,7 +6,7 @@ import { OFF_FILE, type Off, readOff } from './off-file.ts';
 /** Poll interval, for a directory that can't be watched or has been replaced (milliseconds). */
 const LOOK_INTERVAL = 5_000;
 
-interface SwitchParts {
+interface OffSwitchOptions {
   readonly node: string;
   readonly stateDir: string;
   readonly log: Log;
@@ -17,14 +17,14 @@ interface SwitchParts {
  * current by file events.
  */
 export class OffSwitch {
-  readonly #parts: SwitchParts;
+  readonly #options: OffSwitchOptions;
   readonly #listeners = new Set<() => void>();
   readonly #interval: NodeJS.Timeout;
   #watcher: FSWatcher | null = null;
   #now: Off | null = null;
 
-  constructor(parts: SwitchParts) {
-    this.#parts = parts;
+  constructor(options: OffSwitchOptions) {
+    this.#options = options;
     this.#watch();
     this.#read();
     this.#interval = setInterval(() => this.#read(), LOOK_INTERVAL).unref();
@@ -49,7 +49,7 @@ export class OffSwitch {
 
   /** Watches the directory with inotify; if that fails, only polling remains. */
   #watch(): void {
-    const { node, stateDir, log } = this.#parts;
+    const { node, stateDir, log } = this.#options;
     const failed = (error: Error): void => {
       this.#watcher?.close();
       log.warn(
@@ -68,7 +68,7 @@ export class OffSwitch {
   }
 
   #read(): void {
-    const { node, stateDir, log } = this.#parts;
+    const { node, stateDir, log } = this.#options;
     const before = this.#now;
     try {
       this.#now = readOff(stateDir);

@@ -11,7 +11,7 @@ import {
   type MoreSeries,
   OTHERS,
 } from './agent-metrics.ts';
-import { controllerMetrics } from './controller-metrics.ts';
+import { viewMetrics } from './controller-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
@@ -72,7 +72,7 @@ export function prometheusMetrics(options: Options): PrometheusMetrics {
     inForce.nothing();
   }
 
-  const ofController = isInCluster ? controllerMetrics(registers, seconds) : null;
+  const ofController = isInCluster ? viewMetrics(registers, seconds) : null;
   return {
     registry,
     text: () => registry.metrics(),

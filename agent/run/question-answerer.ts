@@ -1,17 +1,17 @@
 import { AGENT_CALLS } from '../../apis/calls.ts';
 import {
-  type Answered,
   MOST_ANSWER,
   NODE_QUESTION,
   type NodeAnswer,
   type NodeQuestion,
+  type QuestionAnswer,
 } from '../../apis/node-question.ts';
 import type { QuestionUpdate } from '../../apis/stream.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { type Caller, callController } from '../receive/call.ts';
 
-interface QuestionAnswererParts extends Caller {
+interface QuestionAnswererOptions extends Caller {
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -23,13 +23,13 @@ const LONGEST = 500;
 
 /** Sends to the controller what somebody asks of this node there. */
 export class QuestionAnswerer {
-  readonly #parts: QuestionAnswererParts;
+  readonly #options: QuestionAnswererOptions;
   readonly #answer: (question: NodeQuestion) => Promise<string>;
   #inProgress = 0;
 
   /** @param answer throws a CommandError if there is no answer */
-  constructor(parts: QuestionAnswererParts, answer: (question: NodeQuestion) => Promise<string>) {
-    this.#parts = parts;
+  constructor(options: QuestionAnswererOptions, answer: (question: NodeQuestion) => Promise<string>) {
+    this.#options = options;
     this.#answer = answer;
   }
 
@@ -38,7 +38,7 @@ export class QuestionAnswerer {
    * controller that the agent has just left, or a broken one, asks them.
    */
   answer(update: QuestionUpdate): void {
-    if (this.#inProgress >= MOST_AT_ONCE || this.#parts.signal.aborted) return;
+    if (this.#inProgress >= MOST_AT_ONCE || this.#options.signal.aborted) return;
     this.#inProgress++;
     void this.#send(update).finally(() => {
       this.#inProgress--;
@@ -46,10 +46,10 @@ export class QuestionAnswerer {
   }
 
   async #send(update: QuestionUpdate): Promise<void> {
-    const { node, log, signal } = this.#parts;
+    const { node, log, signal } = this.#options;
     try {
       const body: NodeAnswer = { id: update.id, ...(await this.#answered(update)) };
-      await callController(this.#parts, AGENT_CALLS.answer, body, { signal, isStream: true });
+      await callController(this.#options, AGENT_CALLS.answer, body, { signal, isStream: true });
     } catch (error) {
       // The user gets the message that there was no answer.
       const fields = { node, stage: 'receive', about: update.about, error: (error as Error).message };
@@ -57,7 +57,7 @@ export class QuestionAnswerer {
     }
   }
 
-  async #answered(update: QuestionUpdate): Promise<Answered> {
+  async #answered(update: QuestionUpdate): Promise<QuestionAnswer> {
     const { about, query } = update;
     const question = { about, query };
     if (!NODE_QUESTION.accepts(question))

@@ -1,5 +1,5 @@
 import { BITS, type Family } from '../../lib/net/address.ts';
-import { type Interval, rangeText, union } from '../../lib/net/interval.ts';
+import { addressRangeText, type Interval, union } from '../../lib/net/interval.ts';
 import { type Part, partition, toggledAt } from './partition.ts';
 
 /** An inclusive range of addresses. IPv4 addresses are numbers, IPv6 addresses bigints. */
@@ -118,7 +118,7 @@ export class AddressSpace<N extends number | bigint> {
 
   /** A range of `ranges`, as in 10.0.0.0-10.0.0.255. */
   text(range: Interval): string {
-    const known = this.#texts.get(range) ?? rangeText(this.#numbers.family, range);
+    const known = this.#texts.get(range) ?? addressRangeText(this.#numbers.family, range);
     this.#texts.set(range, known);
     return known;
   }

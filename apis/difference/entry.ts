@@ -5,7 +5,7 @@ import type { DecidingRule } from './row.ts';
 import type { Box } from './service-space.ts';
 
 /** A rule, or a part of one, in a list that is evaluated in order. */
-export interface Entry {
+export interface RuleListEntry {
   /** Ascending along the list; the parts of a rule have the same. */
   readonly order: number;
   /** The outcome, as a number that the caller gives it; of a Pass it has no meaning. */
@@ -28,7 +28,7 @@ export interface Protected {
 
 /** One of the two states, as it evaluates the flows of one peer. */
 export interface Evaluated {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly RuleListEntry[];
   readonly failsafe: readonly Protected[];
 }
 

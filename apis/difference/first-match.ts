@@ -29,7 +29,7 @@ export interface Comparing {
  * of the protocol: n log n for n boxes, times the number of boxes with a second number that
  * overlap.
  */
-export function changesOf(
+export function changedFlows(
   protocol: number,
   direction: Direction,
   [before, after]: readonly [Evaluated, Evaluated],

@@ -5,7 +5,7 @@ import { sparesLocalPods } from '../exemptions.ts';
 import { isSkippable } from '../failsafe.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { resolvedPeers } from '../resolved-peers.ts';
-import { type Entry, type Leaves, leafOf } from './entry.ts';
+import { type Leaves, leafOf, type RuleListEntry } from './entry.ts';
 import { type Box, boxOf } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
 
@@ -22,7 +22,7 @@ export interface PreparedRule {
   readonly id: string;
   /** Rules with the same meaning have the same. */
   readonly meaning: string;
-  readonly outcome: Omit<Entry, 'order' | 'boxes'>;
+  readonly outcome: Omit<RuleListEntry, 'order' | 'boxes'>;
   readonly boxes: Boxes | null;
   readonly matchesAny: boolean;
   readonly groups: readonly number[];

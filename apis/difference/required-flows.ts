@@ -14,9 +14,9 @@ import { SetTable } from './set-table.ts';
 import {
   groupClasses,
   isEnforced,
-  LISTS,
   type List,
   projected,
+  RULE_LISTS,
   type Side,
   sideOf,
   usedSets,
@@ -97,7 +97,7 @@ export class RequiredFlows {
     isWanted: (id: string) => boolean = () => true,
   ): ReadonlyMap<string, readonly BrokenFlows[]> {
     const found = new Map<string, BrokenFlows[]>();
-    for (const list of LISTS) {
+    for (const list of RULE_LISTS) {
       for (const item of required.rules.get(list) ?? []) {
         if (!isWanted(item.id)) continue;
         const flows = [...this.#brokenOf(item, list, state)];
@@ -155,7 +155,7 @@ export class RequiredFlows {
   }
 }
 
-interface ItemCheckParts {
+interface ItemCheckOptions {
   readonly config: Config;
   readonly isBroken: (leaf: number) => boolean;
   readonly checkpoint: () => void;
@@ -164,7 +164,7 @@ interface ItemCheckParts {
 /** One item at one state of a node. */
 class ItemCheck {
   readonly #state: StateRules;
-  readonly #parts: ItemCheckParts;
+  readonly #options: ItemCheckOptions;
   readonly #item: RuleList;
   readonly #units = new Map<string, readonly Unit[]>();
   readonly usedSets: ReadonlySet<number>;
@@ -173,29 +173,29 @@ class ItemCheck {
   /** The one that stands for all others is not named. */
   readonly groups: readonly { readonly number: number; readonly isNamed: boolean }[];
 
-  constructor(item: PreparedRule, list: List, side: Side, parts: ItemCheckParts) {
-    this.#parts = parts;
+  constructor(item: PreparedRule, list: List, side: Side, options: ItemCheckOptions) {
+    this.#options = options;
     // Failsafe traffic skips rules, not items.
     this.#item = new RuleList([{ ...item, outcome: { ...item.outcome, isSkippable: false } }], [true]);
     const all = side.rules.get(list) ?? [];
     const isOwn = all.map(() => false);
     const { rules } = relevantRules(all, isOwn, [item]);
     const lists = [this.#item, new RuleList(rules, isOwn)] as const;
-    this.#state = { list, side, rules: lists[1], config: parts.config };
+    this.#state = { list, side, rules: lists[1], config: options.config };
     this.usedSets = usedSets(list, [item, ...rules], [side]);
     const named = [...item.parts, ...item.igmpGroups].map(({ set }) => set);
     this.itemSets = item.matchesAny || item.groups.length > 0 ? null : [...item.sets, ...named];
-    const { pods } = parts.config.interfaceGroups;
+    const { pods } = options.config.interfaceGroups;
     const namedGroups = new Set([pods, ...lists.flatMap((one) => [...one.groups()])]);
     // The flows of no named group are the plainest: they come first.
-    this.groups = groupClasses(lists, parts.config)
+    this.groups = groupClasses(lists, options.config)
       .map(({ number }) => ({ number, isNamed: namedGroups.has(number) }))
       .sort((a, b) => Number(a.isNamed) - Number(b.isNamed));
   }
 
   /** The flows of the item with one of these peers that break it. */
   units(family: Family, addresses: Part, group: number): readonly Unit[] {
-    const { isBroken, checkpoint } = this.#parts;
+    const { isBroken, checkpoint } = this.#options;
     const items = this.#item.entriesFor(addresses, group);
     if (items.length === 0) return NONE;
     const rules = new PeerRules(this.#state, { family, addresses, group });

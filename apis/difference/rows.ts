@@ -1,5 +1,5 @@
 import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
-import { type Interval, rangeText } from '../../lib/net/interval.ts';
+import { addressRangeText, type Interval } from '../../lib/net/interval.ts';
 import type { Range } from '../../lib/net/ranges.ts';
 import { appendRange, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
@@ -162,7 +162,7 @@ export function withPeers(
   { row }: NumberedRow,
   peers: NumberedRow['peers'],
   families: readonly Family[],
-  text: RangeText = rangeText,
+  text: RangeText = addressRangeText,
 ): NumberedRow {
   const isEvery = families.every((family) => isEveryAddress(family, peers[family]));
   return { row: { ...row, peers: isEvery ? null : textsOf(peers, text) }, peers };

@@ -2,13 +2,13 @@ import type { Range } from '../../lib/net/ranges.ts';
 import { unionRanges } from '../../lib/net/ranges.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { firstAt } from '../../lib/sharing/order.ts';
-import type { Entry } from './entry.ts';
+import type { RuleListEntry } from './entry.ts';
 import type { Part } from './partition.ts';
 import type { PreparedRule } from './prepared-rule.ts';
 import { overlaps } from './ranges.ts';
 
 /** An entry, and whether its rule is asked about: in a comparison, if the other state lacks it. */
-export interface ListEntry extends Entry {
+export interface ListEntry extends RuleListEntry {
   /** Unique in its list. */
   readonly id: number;
   readonly isOwn: boolean;
@@ -30,7 +30,7 @@ export class RuleList {
     let id = 0;
     for (const [order, rule] of rules.entries()) {
       if (rule === null) continue;
-      const entry = (boxes: Entry['boxes']): ListEntry => ({
+      const entry = (boxes: RuleListEntry['boxes']): ListEntry => ({
         ...rule.outcome,
         id: id++,
         order,

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { addToList } from '../../lib/sharing/list-map.ts';
-import type { CompiledRule, NodeState, Service } from '../compiled.ts';
+import type { CompiledRule, NodeState, PortMatch } from '../compiled.ts';
 
 /** Whether a rule may match flows of others, by direction, traffic, protocols and ports alone. */
 export function mayMatchFlowsOf(rules: readonly CompiledRule[]): (rule: CompiledRule) => boolean {
-  const ports = new Map<string, Service[]>();
+  const ports = new Map<string, PortMatch[]>();
   const whole = new Set<string>();
   for (const rule of rules) {
     const list = listOf(rule);
@@ -72,7 +72,7 @@ function listOf({ source: { direction }, traffic }: CompiledRule): string {
   return `${direction} ${traffic}`;
 }
 
-function overlap(a: Service, b: Service): boolean {
+function overlap(a: PortMatch, b: PortMatch): boolean {
   if (!('ports' in a && 'ports' in b) || a.ports === undefined || b.ports === undefined) return true;
   return a.ports[0] <= b.ports[1] && b.ports[0] <= a.ports[1];
 }

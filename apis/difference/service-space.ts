@@ -1,6 +1,6 @@
 import { ipv4Number } from '../../lib/net/address.ts';
 import type { Range } from '../../lib/net/ranges.ts';
-import type { Service } from '../compiled.ts';
+import type { PortMatch } from '../compiled.ts';
 import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 
@@ -49,7 +49,7 @@ export function protocolsOf(family: 4 | 6): readonly number[] {
 }
 
 /** The flows that a port match stands for, but for the group of outgoing IGMP. */
-export function boxOf(service: Service, direction: Direction): Box {
+export function boxOf(service: PortMatch, direction: Direction): Box {
   const whole = wholeBox(PROTOCOL_NUMBERS[service.protocol], direction);
   switch (service.protocol) {
     case 'tcp':

@@ -13,7 +13,7 @@ import { failsafeList, failsafePeers } from '../failsafe.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import { LAST_LINK_GROUP } from '../rule-peer.ts';
-import type { Entry, Leaves, Protected } from './entry.ts';
+import type { Leaves, Protected, RuleListEntry } from './entry.ts';
 import type { Part } from './partition.ts';
 import { type PreparedRule, preparedRule } from './prepared-rule.ts';
 import type { RuleList } from './rule-list.ts';
@@ -21,12 +21,12 @@ import { type Box, wholeBox } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
 
 /** The lists of rules that are evaluated each for itself. */
-export const LISTS = [
+export const RULE_LISTS = [
   { direction: 'ingress', traffic: 'Host' },
   { direction: 'ingress', traffic: 'NodePort' },
   { direction: 'egress', traffic: 'Host' },
 ] as const satisfies readonly { direction: Direction; traffic: PolicyTraffic }[];
-export type List = (typeof LISTS)[number];
+export type List = (typeof RULE_LISTS)[number];
 
 /** Failsafe traffic, and the set of its peers; null: any. */
 export interface FailsafeFlows extends Protected {
@@ -76,7 +76,7 @@ export function sideOf(
     });
   return {
     rules: new Map(
-      LISTS.map((list) => {
+      RULE_LISTS.map((list) => {
         const own = wanted.filter(
           ({ source, traffic }) => source.direction === list.direction && traffic === list.traffic,
         );
@@ -157,12 +157,12 @@ interface BeforeRules {
 }
 
 /** The outcome before or after all rules, of all flows or of those in the boxes. */
-function plainEntry(order: number, leaf: number, boxes: Entry['boxes']): Entry {
+function plainEntry(order: number, leaf: number, boxes: RuleListEntry['boxes']): RuleListEntry {
   return { order, leaf, boxes, isPass: false, isBaseline: true, isSkippable: false, sparesPods: false };
 }
 
 /** The outcome of flows that no rule decides, where it is not the default; also after a Pass. */
-export function entryAfterRules(leaf: number): Entry {
+export function entryAfterRules(leaf: number): RuleListEntry {
   return plainEntry(Number.POSITIVE_INFINITY, leaf, null);
 }
 
@@ -172,7 +172,7 @@ export function entriesBeforeRules(
   direction: Direction,
   config: Config,
   { spoofed, exempt, isExempt }: BeforeRules,
-): Entry[] {
+): RuleListEntry[] {
   const boxes = isExempt ? null : exemptBoxes(family, direction, config);
   return [
     ...(spoofed === null ? [] : [plainEntry(-2, spoofed, null)]),

@@ -16,9 +16,9 @@ import {
   type GroupClass,
   groupClasses,
   isEnforced,
-  LISTS,
   type List,
   projected,
+  RULE_LISTS,
   type Side,
   sideOf,
   usedSets,
@@ -77,7 +77,7 @@ export class StateDifference {
       isChange: (from: number, to: number) => this.#leaves.isChange(from, to),
       checkpoint: this.#checkpoint,
     };
-    return LISTS.flatMap((list) => this.#rowsOf(list, pair, { areRulesAlone: false, comparing }));
+    return RULE_LISTS.flatMap((list) => this.#rowsOf(list, pair, { areRulesAlone: false, comparing }));
   }
 
   /**
@@ -94,14 +94,14 @@ export class StateDifference {
       isChange: (from: number, to: number) => from !== before || to !== after,
       checkpoint: this.#checkpoint,
     };
-    const lists = LISTS.filter((list) => list.direction === direction && list.traffic === traffic);
+    const lists = RULE_LISTS.filter((list) => list.direction === direction && list.traffic === traffic);
     return lists.flatMap((list) => this.#rowsOf(list, pair, { areRulesAlone: true, comparing }));
   }
 
   #rowsOf(
     list: List,
     { before, after }: StatePair,
-    parts: Pick<ComparisonParts, 'areRulesAlone' | 'comparing'>,
+    parts: Pick<ComparisonOptions, 'areRulesAlone' | 'comparing'>,
   ): NumberedRow[] {
     const families = commonFamilies({ before, after });
     const { direction, traffic } = list;
@@ -138,7 +138,7 @@ export function commonFamilies({ before, after }: StatePair): readonly Family[] 
   return before.families.filter((family) => after.families.includes(family));
 }
 
-interface ComparisonParts {
+interface ComparisonOptions {
   readonly config: Config;
   readonly spoofedLeaf: number;
   /** Whether nothing comes before the rules, and peers count whose verdicts do not differ. */
@@ -149,7 +149,7 @@ interface ComparisonParts {
 /** The rules of one direction and kind of traffic of both states. */
 class Comparison {
   readonly #list: List;
-  readonly #parts: ComparisonParts;
+  readonly #options: ComparisonOptions;
   readonly #states: readonly StateRules[];
   readonly #isOtherwise: boolean;
   readonly #units = new Map<string, readonly Unit[]>();
@@ -158,9 +158,9 @@ class Comparison {
   readonly isSame: boolean;
   readonly groups: readonly GroupClass[];
 
-  constructor(list: List, before: Side, after: Side, parts: ComparisonParts) {
+  constructor(list: List, before: Side, after: Side, options: ComparisonOptions) {
     this.#list = list;
-    this.#parts = parts;
+    this.#options = options;
     const all = [before.rules.get(list) ?? [], after.rules.get(list) ?? []] as const;
     const own = ownRules(...all);
     this.#isOtherwise =
@@ -173,11 +173,11 @@ class Comparison {
     );
     const lists = relevant.map(({ rules, isOwn }) => new RuleList(rules, isOwn));
     this.#states = [before, after].map((side, i) => {
-      return { list, side, rules: lists[i] ?? new RuleList([], []), config: parts.config };
+      return { list, side, rules: lists[i] ?? new RuleList([], []), config: options.config };
     });
     const rules = relevant.flatMap((side) => side.rules);
     this.#usedSets = usedSets(list, rules, [before, after]);
-    this.groups = groupClasses(lists, parts.config);
+    this.groups = groupClasses(lists, options.config);
   }
 
   /** The classes of addresses, in groups that the rules do not tell apart. */
@@ -187,7 +187,7 @@ class Comparison {
 
   /** The flows of a peer that differ. */
   units(family: Family, addresses: Part, group: number): readonly Unit[] {
-    const { spoofedLeaf, areRulesAlone, comparing } = this.#parts;
+    const { spoofedLeaf, areRulesAlone, comparing } = this.#options;
     const [before, after] = this.#states.map((state) => new PeerRules(state, { family, addresses, group }));
     if (before === undefined || after === undefined) return [];
     if (!this.#isOtherwise && !areRulesAlone) {

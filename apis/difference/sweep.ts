@@ -1,11 +1,11 @@
 import type { Range } from '../../lib/net/ranges.ts';
 import { firstAt } from '../../lib/sharing/order.ts';
-import type { Entry, Evaluated } from './entry.ts';
+import type { Evaluated, RuleListEntry } from './entry.ts';
 import type { Box } from './service-space.ts';
 
 /** A box of an entry. */
 export interface Item extends Box {
-  readonly entry: Entry;
+  readonly entry: RuleListEntry;
   /** In the order of evaluation. */
   readonly place: number;
 }

@@ -2,7 +2,7 @@ import type { Ranges } from '../../lib/net/ranges.ts';
 import type { Direction } from '../objects.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
 import type { Evaluated } from './entry.ts';
-import { type Changed, type Comparing, changesOf, isDistinct } from './first-match.ts';
+import { type Changed, type Comparing, changedFlows, isDistinct } from './first-match.ts';
 import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
 /** The meaning of the two numbers of a row's protocols; `none`: all flows of the protocols. */
@@ -29,7 +29,7 @@ export function unitsOf(
   sides: readonly [Evaluated, Evaluated],
   comparing: Comparing,
 ): Unit[] {
-  const changes = (protocol: number): Changed[] => changesOf(protocol, direction, sides, comparing);
+  const changes = (protocol: number): Changed[] => changedFlows(protocol, direction, sides, comparing);
   const others = changes(OTHER);
   const units = new UnitCollector(direction);
   for (const protocol of protocolsOf(family)) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { parseAddress } from '../../lib/net/address.ts';
 import type { EgressPart, EgressValues } from './entries.ts';
-import { readEnd, readEntry, toWrittenEntry } from './entry-json.ts';
+import { readEgressEntry, readEnd, toWrittenEntry } from './entry-json.ts';
 
 const at = (text: string): bigint => parseAddress(text)?.value ?? assert.fail(text);
 const range = { first: at('192.0.2.1'), last: at('192.0.2.9') };
@@ -92,10 +92,13 @@ describe('an entry of egress gateways', () => {
     it(`of ${part} is read as it was written`, () => {
       for (const [key, value] of entries) {
         const written = JSON.parse(JSON.stringify(toWrittenEntry(part, key, value)));
-        assert.deepEqual(readEntry(part, key, written), value);
+        assert.deepEqual(readEgressEntry(part, key, written), value);
         if (typeof written === 'string') continue;
         const newer = { ...written, more: 1 };
-        assert.throws(() => readEntry(part, key, newer), /; is the controller newer than this agent\?$/);
+        assert.throws(
+          () => readEgressEntry(part, key, newer),
+          /; is the controller newer than this agent\?$/,
+        );
       }
     });
   }
@@ -103,10 +106,14 @@ describe('an entry of egress gateways', () => {
   it('is refused where its key or value is not valid', () => {
     for (const [part, value] of WRONG) {
       const [[key] = assert.fail()] = ENTRIES[part];
-      assert.throws(() => readEntry(part, key, value), /^Error: egress: .*: must be /, JSON.stringify(value));
+      assert.throws(
+        () => readEgressEntry(part, key, value),
+        /^Error: egress: .*: must be /,
+        JSON.stringify(value),
+      );
     }
-    assert.throws(() => readEntry('slots', '64', { node: 'a', take: 0 }), /"64" is no key of slots/);
-    assert.throws(() => readEntry('subnets', 'here', 'c'), /"here" is not a valid range/);
+    assert.throws(() => readEgressEntry('slots', '64', { node: 'a', take: 0 }), /"64" is no key of slots/);
+    assert.throws(() => readEgressEntry('subnets', 'here', 'c'), /"here" is not a valid range/);
     assert.throws(() => readEnd({ node: 'a', address: '192.0.2.1', mac: 'x' }), /mac: must be a MAC/);
   });
 });

@@ -51,7 +51,11 @@ export function isSameEntry<P extends EgressPart>(part: P, a: EgressValues[P], b
  * Throws if the key or the value is not one that this version knows. The takes of an arrival with a
  * class are those of `served`, and not filled in.
  */
-export function readEntry<P extends EgressPart>(part: P, key: string, written: unknown): EgressValues[P] {
+export function readEgressEntry<P extends EgressPart>(
+  part: P,
+  key: string,
+  written: unknown,
+): EgressValues[P] {
   const { key: isKey, read } = CODECS[part];
   if (!isKey(key)) throw new Error(`egress: ${JSON.stringify(key)} is no key of ${part}`);
   try {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import type { Entry } from '../difference/entry.ts';
+import type { RuleListEntry } from '../difference/entry.ts';
 import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { type Cell, cellsOf } from './cells.ts';
+import { cellsOf, type FlowCell } from './cells.ts';
 
 const { tcp } = PROTOCOL_NUMBERS;
 
 /** Rule `order` for TCP ports `first` to `first + width`, from source ports alike. */
-function entry(order: number, first: number, width: number): Entry {
+function entry(order: number, first: number, width: number): RuleListEntry {
   const ports = [first, first + width] as const;
   return {
     order,
@@ -24,7 +24,7 @@ describe('cells of flows', () => {
 
   it('divide both numbers where the rules that match change', () => {
     const cells = [...cellsOf(4, 'ingress', { entries, failsafe: [] }, () => {})];
-    const matching = (x: number, y: number): readonly Cell[] =>
+    const matching = (x: number, y: number): readonly FlowCell[] =>
       cells.filter((cell) => isIn(x, cell.x) && isIn(y, cell.y));
     for (let x = 9; x < 28; x++) {
       for (let y = 9; y < 28; y++) {

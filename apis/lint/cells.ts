@@ -1,12 +1,12 @@
 import type { Range } from '../../lib/net/ranges.ts';
-import type { Entry, Evaluated } from '../difference/entry.ts';
+import type { Evaluated, RuleListEntry } from '../difference/entry.ts';
 import { isDistinct } from '../difference/first-match.ts';
 import { NUMBERED, OTHER, protocolsOf, wholeBox } from '../difference/service-space.ts';
 import { type Item, ItemsAlong, rangesBetween, Sweep } from '../difference/sweep.ts';
 import type { Direction } from '../objects.ts';
 
 /** Flows of one peer that the same entries match. */
-export interface Cell {
+export interface FlowCell {
   /** OTHER stands for all others. */
   readonly protocol: number;
   /** The two numbers of the protocol; null: every value. */
@@ -17,7 +17,7 @@ export interface Cell {
   /** Failsafe traffic. */
   readonly isProtected: boolean;
   /** Each rule once, in the order of evaluation. */
-  readonly entries: readonly Entry[];
+  readonly entries: readonly RuleListEntry[];
 }
 
 /**
@@ -33,7 +33,7 @@ export function* cellsOf(
   direction: Direction,
   evaluated: Evaluated,
   checkpoint: () => void,
-): Iterable<Cell> {
+): Iterable<FlowCell> {
   const protocols = protocolsOf(family);
   const distinct = protocols.filter((protocol) => isDistinct(protocol, evaluated));
   // Protocols without numbers of their own, and those that nothing here tells apart from them.
@@ -50,7 +50,7 @@ function* cellsOfProtocol(
   direction: Direction,
   evaluated: Evaluated,
   protocols: number,
-): Iterable<Cell> {
+): Iterable<FlowCell> {
   const whole = wholeBox(protocol, direction);
   const sweep = new Sweep(protocol, whole, evaluated);
   const all = sizeOf(whole.x) * sizeOf(whole.y);
@@ -82,7 +82,7 @@ function* divided(items: readonly Item[], whole: Range): Iterable<readonly [Rang
   }
 }
 
-function eachOnce(items: readonly Item[]): Entry[] {
+function eachOnce(items: readonly Item[]): RuleListEntry[] {
   return items.flatMap(({ entry }, i) => (items[i - 1]?.entry.order === entry.order ? [] : [entry]));
 }
 

@@ -5,10 +5,10 @@ import type { SetTable } from '../difference/set-table.ts';
 import type { List } from '../difference/side.ts';
 import { witnessOf } from '../difference/witness.ts';
 import type { Flow } from '../flow.ts';
-import type { Cell } from './cells.ts';
+import type { FlowCell } from './cells.ts';
 import type { Finding, FindingKind } from './finding.ts';
 import type { LintedRule, ListLint, PeerCells } from './list-lint.ts';
-import { type Outcome, outcomeOf } from './outcome.ts';
+import { type CellOutcome, cellOutcome } from './outcome.ts';
 import type { FactsCollector, RuleFacts } from './rule-facts.ts';
 
 interface ListFindings {
@@ -154,7 +154,7 @@ function flowsOf(
     if (asked.length === 0 || barren.has(peers.key)) continue;
     const found = Map.groupBy(
       [...peers.cells()].flatMap((cell) => {
-        const outcome = outcomeOf(cell, (order) => lint.isAudit(order));
+        const outcome = cellOutcome(cell, (order) => lint.isAudit(order));
         const shows = (draft: Draft): boolean => isShown(draft, cell, outcome, collector);
         return asked.filter(shows).map((draft) => ({ draft, cell }));
       }),
@@ -179,8 +179,8 @@ function flowsOf(
 /** Whether the flows of a cell show what a draft says. */
 function isShown(
   { kind, order, others }: Draft,
-  cell: Cell,
-  outcome: Outcome,
+  cell: FlowCell,
+  outcome: CellOutcome,
   collector: FactsCollector,
 ): boolean {
   const { hidden, passed, decider, skipped, isBeforeRules } = outcome;
@@ -204,7 +204,7 @@ function isShown(
 }
 
 function flowAmong(
-  cells: readonly Cell[],
+  cells: readonly FlowCell[],
   { family, addresses, group }: PeerCells,
   { list, state, table }: Pick<ListFindings, 'list' | 'state' | 'table'>,
 ): Flow | null {

@@ -6,7 +6,7 @@ import { PeerRules, type StateRules } from '../difference/peer-rules.ts';
 import { RuleList, relevantRules } from '../difference/rule-list.ts';
 import { groupClasses, type List, projected, type Side, usedSets } from '../difference/side.ts';
 import { LAST_LINK_GROUP } from '../rule-peer.ts';
-import { type Cell, cellsOf } from './cells.ts';
+import { cellsOf, type FlowCell } from './cells.ts';
 import { FactsCollector, type Shares } from './rule-facts.ts';
 
 /** A rule, and whether findings about it are wanted. */
@@ -38,10 +38,10 @@ export interface PeerCells {
   readonly orders: readonly number[];
   /** The rules that would match flows, which skip them; by order. */
   readonly spared: readonly number[];
-  cells(): Iterable<Cell>;
+  cells(): Iterable<FlowCell>;
 }
 
-interface ListLintParts {
+interface ListLintOptions {
   readonly list: List;
   readonly side: Side;
   readonly config: Config;
@@ -55,13 +55,13 @@ const BEFORE_RULES = { spoofed: 0, exempt: 0 };
 
 /** The rules of one direction and kind of traffic, at one state of a node. */
 export class ListLint {
-  readonly #parts: ListLintParts;
+  readonly #options: ListLintOptions;
   readonly #rules: readonly LintedRule[];
 
   /** @param rules all of the list, in order */
-  constructor(rules: readonly LintedRule[], parts: ListLintParts) {
+  constructor(rules: readonly LintedRule[], options: ListLintOptions) {
     this.#rules = rules;
-    this.#parts = parts;
+    this.#options = options;
   }
 
   isAudit(order: number): boolean {
@@ -85,13 +85,13 @@ export class ListLint {
     return new FactsCollector({
       isAudit: (order) => this.isAudit(order),
       isWanted: (order) => this.#rules[order]?.isWanted === true,
-      isChange: this.#parts.isChange,
+      isChange: this.#options.isChange,
     });
   }
 
   /** All flows of which a wanted rule matches some; IPv4 and plain link groups first. */
   *peers(): Iterable<PeerCells> {
-    const { list, side, space, checkpoint } = this.#parts;
+    const { list, side, space, checkpoint } = this.#options;
     const { state, sets } = this.#stateRules();
     const groups = groupsOf(state);
     for (const family of FAMILIES.filter((one) => side.families.includes(one))) {
@@ -120,7 +120,7 @@ export class ListLint {
 
   /** The rules that may match flows of the wanted ones; each keeps its order. */
   #stateRules(): { state: StateRules; sets: ReadonlySet<number> } {
-    const { list, side, config } = this.#parts;
+    const { list, side, config } = this.#options;
     const all = side.rules.get(list) ?? [];
     const wanted = all.map((_, order) => this.#rules[order]?.isWanted === true);
     const own = all.filter((_, order) => wanted[order]);

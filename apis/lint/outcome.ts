@@ -1,28 +1,28 @@
-import type { Entry } from '../difference/entry.ts';
-import type { Cell } from './cells.ts';
+import type { RuleListEntry } from '../difference/entry.ts';
+import type { FlowCell } from './cells.ts';
 
 /** The evaluation of the flows of a cell, rule by rule. */
-export interface Outcome {
+export interface CellOutcome {
   /** Whether what comes before all rules decides: an exemption, or the drop of spoofed flows. */
   readonly isBeforeRules: boolean;
   /** The rules that are evaluated; of Audit policies too. */
-  readonly reached: readonly Entry[];
+  readonly reached: readonly RuleListEntry[];
   /** The rules that are not, each with the one that ends the evaluation before it. */
-  readonly hidden: readonly { readonly entry: Entry; readonly by: Entry }[];
+  readonly hidden: readonly { readonly entry: RuleListEntry; readonly by: RuleListEntry }[];
   /** The Pass rule that leaves the rest to the baseline tier; null: none. */
-  readonly passed: Entry | null;
+  readonly passed: RuleListEntry | null;
   /** Null: no rule. */
-  readonly decider: Entry | null;
+  readonly decider: RuleListEntry | null;
   /** The first rule that the failsafe list skips, and that would else be evaluated; null: none. */
-  readonly skipped: Entry | null;
+  readonly skipped: RuleListEntry | null;
 }
 
 /** @param isAudit whether a rule, by its order, decides nothing */
-export function outcomeOf(cell: Cell, isAudit: (order: number) => boolean): Outcome {
+export function cellOutcome(cell: FlowCell, isAudit: (order: number) => boolean): CellOutcome {
   const { entries } = cell;
-  const reached: Entry[] = [];
-  const hidden: { entry: Entry; by: Entry }[] = [];
-  let [passed, decider, skipped]: (Entry | null)[] = [null, null, null];
+  const reached: RuleListEntry[] = [];
+  const hidden: { entry: RuleListEntry; by: RuleListEntry }[] = [];
+  let [passed, decider, skipped]: (RuleListEntry | null)[] = [null, null, null];
   const isBeforeRules = (entries[0]?.order ?? 0) < 0;
   for (const entry of isBeforeRules ? [] : entries) {
     const by = decider ?? (entry.isBaseline ? null : passed) ?? null;
@@ -47,7 +47,10 @@ export function outcomeOf(cell: Cell, isAudit: (order: number) => boolean): Outc
 }
 
 /** Whether a rule matches none of these flows, because they are failsafe traffic. */
-export function isSkipped({ isSkippable }: Entry, { isProtected }: Pick<Cell, 'isProtected'>): boolean {
+export function isSkipped(
+  { isSkippable }: RuleListEntry,
+  { isProtected }: Pick<FlowCell, 'isProtected'>,
+): boolean {
   return isProtected && isSkippable;
 }
 
@@ -56,7 +59,10 @@ export function isSkipped({ isSkippable }: Entry, { isProtected }: Pick<Cell, 'i
  *
  * @param entries in the order of evaluation
  */
-export function decidedBy(entries: readonly Entry[], isLeftOut: (entry: Entry) => boolean): Entry | null {
+export function decidedBy(
+  entries: readonly RuleListEntry[],
+  isLeftOut: (entry: RuleListEntry) => boolean,
+): RuleListEntry | null {
   let isPassed = false;
   for (const entry of entries) {
     if (isLeftOut(entry) || (isPassed && !entry.isBaseline)) continue;

@@ -1,6 +1,6 @@
-import { DEFAULT_LEAF, type Entry } from '../difference/entry.ts';
-import type { Cell } from './cells.ts';
-import { decidedBy, isSkipped, type Outcome, outcomeOf } from './outcome.ts';
+import { DEFAULT_LEAF, type RuleListEntry } from '../difference/entry.ts';
+import type { FlowCell } from './cells.ts';
+import { type CellOutcome, cellOutcome, decidedBy, isSkipped } from './outcome.ts';
 
 /** Stands for "no rule" among the orders of rules. */
 export const NO_RULE = -1;
@@ -67,15 +67,15 @@ export class FactsCollector {
   }
 
   /** Takes the cells of a peer; returns the shares, which are not yet counted. */
-  claim(cells: Iterable<Cell>): Shares {
+  claim(cells: Iterable<FlowCell>): Shares {
     const shares = new Map<number, { matched: number; decided: number }>();
-    const shareOf = ({ order }: Entry) => {
+    const shareOf = ({ order }: RuleListEntry) => {
       const known = shares.get(order) ?? { matched: 0, decided: 0 };
       shares.set(order, known);
       return known;
     };
     for (const cell of cells) {
-      const outcome = outcomeOf(cell, this.#options.isAudit);
+      const outcome = cellOutcome(cell, this.#options.isAudit);
       const entries = cell.entries.filter(({ order }) => order >= 0);
       const wanted = entries.filter(({ order }) => this.#options.isWanted(order));
       if (wanted.length === 0) continue;
@@ -111,23 +111,23 @@ export class FactsCollector {
   }
 
   /** Whether the verdict of a cell would be another without the failsafe list. */
-  failsafeChanges({ entries }: Cell, { skipped, decider }: Outcome): boolean {
+  failsafeChanges({ entries }: FlowCell, { skipped, decider }: CellOutcome): boolean {
     if (skipped === null) return false;
     const otherwise = decidedBy(entries, ({ order }) => this.#options.isAudit(order));
     return this.#isChange(otherwise, decider);
   }
 
-  #cover({ order }: Entry, orders: ReadonlySet<number>): void {
+  #cover({ order }: RuleListEntry, orders: ReadonlySet<number>): void {
     const facts = this.of(order);
     if (facts.covering === null) facts.covering = new Set(orders);
     else if (facts.covering.size > 1)
       for (const one of facts.covering) if (!orders.has(one)) facts.covering.delete(one);
   }
 
-  #judgeEffects(matching: readonly Entry[], { passed, decider }: Outcome): void {
+  #judgeEffects(matching: readonly RuleListEntry[], { passed, decider }: CellOutcome): void {
     for (const entry of [passed, decider]) {
       if (entry === null || !this.#options.isWanted(entry.order)) continue;
-      const isLeftOut = (one: Entry): boolean =>
+      const isLeftOut = (one: RuleListEntry): boolean =>
         one.order === entry.order || this.#options.isAudit(one.order);
       const otherwise = decidedBy(matching, isLeftOut);
       const facts = this.of(entry.order);
@@ -136,7 +136,7 @@ export class FactsCollector {
     }
   }
 
-  #isChange(a: Entry | null, b: Entry | null): boolean {
+  #isChange(a: RuleListEntry | null, b: RuleListEntry | null): boolean {
     return this.#options.isChange(a?.leaf ?? DEFAULT_LEAF, b?.leaf ?? DEFAULT_LEAF);
   }
 }

@@ -6,7 +6,7 @@ import type { Part } from '../difference/partition.ts';
 import type { PreparedRule } from '../difference/prepared-rule.ts';
 import { mayMatchFlowsOf } from '../difference/same-flows.ts';
 import { SetTable } from '../difference/set-table.ts';
-import { LISTS, type List, type Side, sideOf } from '../difference/side.ts';
+import { type List, RULE_LISTS, type Side, sideOf } from '../difference/side.ts';
 import type { Finding } from './finding.ts';
 import { findingsOf } from './list-findings.ts';
 import { type LintedRule, ListLint, type PeerSpace } from './list-lint.ts';
@@ -68,7 +68,7 @@ export class StateLint {
     const { config, checkpoint = () => {}, isWanted = () => true, isWithoutFlows } = this.#options;
     const space = this.#space(own);
     const isChange = (leaf: number, other: number): boolean => this.#leaves.isChange(leaf, other);
-    return LISTS.flatMap((list) => {
+    return RULE_LISTS.flatMap((list) => {
       const rules = rulesOf(list, relevant).map((rule): LintedRule => ({ rule, isWanted: isWanted(rule) }));
       if (!rules.some((one) => one.isWanted)) return [];
       const lint = new ListLint(rules, { list, side, config, space, isChange, checkpoint });

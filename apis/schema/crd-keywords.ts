@@ -46,8 +46,8 @@ export const presentCount = (fields: readonly string[]): string =>
   fields.map((field) => `(has(self.${field}) ? 1 : 0)`).join(' + ');
 
 /** A field that always has an error. */
-export const refused = (message: string): CrdChecks => ({ cel: [{ rule: 'false', message }] });
-export const NOT_FOR_NODES = refused('is not supported for Nodes');
+export const alwaysRefused = (message: string): CrdChecks => ({ cel: [{ rule: 'false', message }] });
+export const NOT_FOR_NODES = alwaysRefused('is not supported for Nodes');
 
 export const CIDR: CelRule = {
   rule: 'isCIDR(self)',
@@ -55,5 +55,5 @@ export const CIDR: CelRule = {
 };
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 export const SUBDOMAIN = `${LABEL}(\\.${LABEL})*`;
-export const NAME: CrdChecks = { maxLength: 253, pattern: `^${SUBDOMAIN}$` };
-export const NAMESPACE: CrdChecks = { maxLength: 63, pattern: `^${LABEL}$` };
+export const OBJECT_NAME: CrdChecks = { maxLength: 253, pattern: `^${SUBDOMAIN}$` };
+export const NAMESPACE_NAME: CrdChecks = { maxLength: 63, pattern: `^${LABEL}$` };

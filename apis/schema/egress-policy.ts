@@ -1,4 +1,12 @@
-import { ATOMIC_LIST, ATOMIC_OBJECT, CIDR, GRANULAR_OBJECT, MOST, NAME, refused } from './crd-keywords.ts';
+import {
+  ATOMIC_LIST,
+  ATOMIC_OBJECT,
+  alwaysRefused,
+  CIDR,
+  GRANULAR_OBJECT,
+  MOST,
+  OBJECT_NAME,
+} from './crd-keywords.ts';
 import type { CelRule, CrdChecks, JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
 import { labelSelector } from './selector.ts';
@@ -9,7 +17,7 @@ import { labelSelector } from './selector.ts';
  */
 const NOT_IN_NAMESPACES = 'Only in a ClusterEgressPolicy.';
 
-const CLUSTER_ONLY = refused('is only allowed in a ClusterEgressPolicy');
+const CLUSTER_ONLY = alwaysRefused('is only allowed in a ClusterEgressPolicy');
 
 const cidrs = (description: string, crd: CrdChecks, cel: readonly CelRule[] = [CIDR]): JsonSchema => ({
   ...ATOMIC_LIST,
@@ -124,7 +132,7 @@ function policySchema(kind: 'EgressPolicy' | 'ClusterEgressPolicy'): JsonSchema 
       gateway: {
         type: 'string',
         description: 'Name of an EgressGateway; absent: the default one of the namespace or the cluster.',
-        crd: NAME,
+        crd: OBJECT_NAME,
       },
       to: cidrs('CIDRs of destinations; absent: everything outside of the cluster.', DESTINATIONS),
       except: cidrs('CIDRs of destinations that this policy does not match.', DESTINATIONS),

@@ -1,4 +1,4 @@
-import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, NAME, presentCount } from './crd-keywords.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, OBJECT_NAME, presentCount } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
 import { IP_BLOCK_SCHEMA, NAMESPACED_NAME_SCHEMA, UNSUPPORTED } from './peer.ts';
@@ -38,7 +38,7 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
       childGroups: {
         ...ATOMIC_LIST,
         description: 'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
-        items: { type: 'string', crd: NAME },
+        items: { type: 'string', crd: OBJECT_NAME },
         crd: { maxItems: MOST.children },
       },
       externalEntitySelector: UNSUPPORTED,

@@ -2,13 +2,13 @@ import type { PeerKind } from '../objects.ts';
 import {
   ATOMIC_LIST,
   ATOMIC_OBJECT,
+  alwaysRefused,
   CIDR,
   MOST,
-  NAME,
-  NAMESPACE,
+  NAMESPACE_NAME,
   NOT_FOR_NODES,
+  OBJECT_NAME,
   presentCount,
-  refused,
 } from './crd-keywords.ts';
 import type { CrdChecks, JsonSchema } from './json-schema.ts';
 import { labelSelector } from './selector.ts';
@@ -19,8 +19,8 @@ export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   required: ['name', 'namespace'],
   properties: {
-    name: { type: 'string', description: 'The name of the object.', crd: NAME },
-    namespace: { type: 'string', description: 'The namespace of the object.', crd: NAMESPACE },
+    name: { type: 'string', description: 'The name of the object.', crd: OBJECT_NAME },
+    namespace: { type: 'string', description: 'The namespace of the object.', crd: NAMESPACE_NAME },
   },
 };
 
@@ -49,7 +49,7 @@ export const IP_BLOCK_SCHEMA: JsonSchema = {
 const HOST_LABEL = '[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?';
 /** A check of `fqdn` by the field of the rule that has the peer. */
 const FQDN: Readonly<Record<'from' | 'to', CrdChecks>> = {
-  from: refused('is only allowed in egress rules'),
+  from: alwaysRefused('is only allowed in egress rules'),
   to: { maxLength: 256, pattern: `^(\\*\\.)?${HOST_LABEL}(\\.${HOST_LABEL})*\\.?$` },
 };
 
@@ -59,7 +59,7 @@ const PEER_KINDS: Readonly<Record<PeerKind, JsonSchema>> = {
   podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
   namespaceSelector: labelSelector('Pods in the namespaces selected.'),
   serviceAccount: { ...NAMESPACED_NAME_SCHEMA, description: 'Pods that run under this account.' },
-  group: { type: 'string', description: 'Name of a ClusterGroup.', crd: NAME },
+  group: { type: 'string', description: 'Name of a ClusterGroup.', crd: OBJECT_NAME },
   fqdn: {
     type: 'string',
     description: 'Egress only: a host name; *.example.com stands for one or more labels.',
@@ -126,7 +126,7 @@ export const APPLIED_TO_SCHEMA: JsonSchema = {
   description: 'Exactly one of nodeSelector and group.',
   properties: {
     nodeSelector: labelSelector('The Nodes selected.'),
-    group: { type: 'string', description: 'Name of a ClusterGroup that selects Nodes.', crd: NAME },
+    group: { type: 'string', description: 'Name of a ClusterGroup that selects Nodes.', crd: OBJECT_NAME },
   },
   crd: {
     cel: [

@@ -1,6 +1,6 @@
 import { ROLLOUT_STATES } from '../rollout.ts';
 import { count } from './conditions.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, NAME } from './crd-keywords.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, OBJECT_NAME } from './crd-keywords.ts';
 import type { JsonSchema } from './json-schema.ts';
 
 /** The fields that a policy and the configuration have. */
@@ -35,7 +35,11 @@ export const ROLLOUT_SCHEMA: JsonSchema = {
   description: 'How a new version goes to the nodes; absent: to all at once.',
   properties: {
     ...ROLLOUT_FIELDS,
-    group: { type: 'string', description: 'Policies with the same group have one rollout.', crd: NAME },
+    group: {
+      type: 'string',
+      description: 'Policies with the same group have one rollout.',
+      crd: OBJECT_NAME,
+    },
   },
 };
 

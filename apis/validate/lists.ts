@@ -1,7 +1,7 @@
 import { asFields, type FieldMap, type FieldPath } from '../schema/json-schema.ts';
 
 /** One object of a document, with its path there. */
-export interface Item {
+interface Item {
   readonly raw: unknown;
   readonly path: FieldPath;
 }

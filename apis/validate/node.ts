@@ -27,7 +27,7 @@ const ADDRESS_TYPES: readonly unknown[] = [
 ];
 
 /** The configuration on which the narrowing of a Node depends. */
-export interface NodeOptions {
+interface NodeOptions {
   /** Absent or empty: every address counts. */
   readonly nodeCIDRs?: readonly string[];
   /** Whether egress gateways are read. */

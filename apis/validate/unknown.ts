@@ -6,7 +6,7 @@ const MOST_LISTED = 8;
 /** With more names than this none is suggested: each unknown name is compared with all of them. */
 const MOST_COMPARED = 500;
 
-export interface KnownNames {
+interface KnownNames {
   /** As sortedNames returns them. */
   readonly known: readonly string[];
   /** Text before the names where they are listed. */

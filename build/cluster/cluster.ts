@@ -26,7 +26,13 @@ import {
   schedulerFlags,
 } from './configuration.ts';
 import { type Keys, writeKeys } from './keys.ts';
-import { type ClusterNetwork, createNetwork, type Host, NODES, type NodeAddresses } from './network.ts';
+import {
+  type ClusterHost,
+  type ClusterNetwork,
+  createNetwork,
+  NODES,
+  type NodeAddresses,
+} from './network.ts';
 import { type Machine, machine, type NodeDaemon } from './node.ts';
 import type { Programs } from './programs.ts';
 import { linkTemplate } from './template.ts';
@@ -39,7 +45,7 @@ export interface RealClusterOptions {
   readonly progress?: (what: string) => void;
 }
 
-export interface RealNode extends Host, NodeAddresses {
+export interface RealNode extends ClusterHost, NodeAddresses {
   readonly daemons: Readonly<Record<'containerd' | 'kube-proxy' | 'kubelet', NodeDaemon>>;
   /** Runs a command in the node's namespaces. */
   run: Machine['run'];
@@ -59,8 +65,8 @@ export interface RealNode extends Host, NodeAddresses {
 export interface RealCluster {
   /** cp-1, worker-1, worker-2. */
   readonly nodes: readonly RealNode[];
-  readonly office: Host;
-  readonly outside: Host;
+  readonly office: ClusterHost;
+  readonly outside: ClusterHost;
   /** Folder of the cluster; removed at close(). */
   readonly folder: string;
   /** Paths. */
@@ -260,7 +266,7 @@ interface NodeParts {
 
 /** Writes their configurations, and gives them. */
 async function nodeDaemons(
-  node: Host & NodeAddresses,
+  node: ClusterHost & NodeAddresses,
   data: string,
   on: Machine,
   { group, keys, programs }: NodeParts,
@@ -304,7 +310,7 @@ async function nodeDaemons(
 }
 
 function toNode(
-  host: Host & NodeAddresses,
+  host: ClusterHost & NodeAddresses,
   data: string,
   on: Machine,
   daemons: RealNode['daemons'],

@@ -2,10 +2,10 @@
 import { join } from 'node:path';
 import type { RealCluster } from './cluster.ts';
 
-export const NAMESPACE = 'nodewall-system';
-export const AGENTS = 'app.kubernetes.io/name=nodewall-agent';
+export const SYSTEM_NAMESPACE = 'nodewall-system';
+export const AGENT_PODS = 'app.kubernetes.io/name=nodewall-agent';
 export const CONTROLLERS = 'app.kubernetes.io/name=nodewall-controller';
-export const BASE = join(import.meta.dirname, '../../deploy/kustomize/base');
+export const KUSTOMIZE_BASE = join(import.meta.dirname, '../../deploy/kustomize/base');
 
 /** So long the machine may take for what takes seconds when nothing else runs (milliseconds). */
 export const PATIENCE = 180_000;
@@ -14,7 +14,7 @@ export const PATIENCE = 180_000;
  * Either base by docs/cluster.md; resolves when controllers and agents are ready. The gate is off
  * then.
  */
-export async function install(cluster: RealCluster, base = BASE): Promise<void> {
+export async function install(cluster: RealCluster, base = KUSTOMIZE_BASE): Promise<void> {
   await cluster.kubectlOutput(['apply', '--server-side', '-k', base]);
   await untilReady(cluster);
 }
@@ -22,7 +22,13 @@ export async function install(cluster: RealCluster, base = BASE): Promise<void> 
 /** Both workloads, as `kubectl rollout status` sees them. */
 export async function untilReady(cluster: RealCluster): Promise<void> {
   for (const workload of ['deployment/nodewall-controller', 'daemonset/nodewall-agent']) {
-    const args = ['rollout', 'status', workload, `--namespace=${NAMESPACE}`, `--timeout=${PATIENCE / 1000}s`];
+    const args = [
+      'rollout',
+      'status',
+      workload,
+      `--namespace=${SYSTEM_NAMESPACE}`,
+      `--timeout=${PATIENCE / 1000}s`,
+    ];
     const { code, stderr } = await cluster.kubectl(args);
     if (code !== 0) throw new Error(`${workload}: ${stderr}\n${await describeCluster(cluster)}`);
   }
@@ -33,9 +39,9 @@ export async function describeCluster(cluster: RealCluster): Promise<string> {
   const commands = [
     ['get', 'pods', '--all-namespaces', '--output=wide'],
     ['get', 'ncnp'],
-    ['logs', `--namespace=${NAMESPACE}`, `--selector=${CONTROLLERS}`, '--tail=15', '--prefix'],
-    ['logs', `--namespace=${NAMESPACE}`, `--selector=${AGENTS}`, '--tail=8', '--prefix'],
-    ['get', 'events', `--namespace=${NAMESPACE}`, '--field-selector=type=Warning'],
+    ['logs', `--namespace=${SYSTEM_NAMESPACE}`, `--selector=${CONTROLLERS}`, '--tail=15', '--prefix'],
+    ['logs', `--namespace=${SYSTEM_NAMESPACE}`, `--selector=${AGENT_PODS}`, '--tail=8', '--prefix'],
+    ['get', 'events', `--namespace=${SYSTEM_NAMESPACE}`, '--field-selector=type=Warning'],
   ];
   const texts = await Promise.all(
     commands.map(async (args) => {

@@ -1,7 +1,7 @@
 import { createNamespace, type Namespace } from '../../test/netns/namespace.ts';
 
 /** A machine of the cluster's network, in a network namespace of its own. */
-export interface Host {
+export interface ClusterHost {
   readonly name: string;
   readonly v4: string;
   readonly v6: string;
@@ -17,11 +17,11 @@ export interface NodeAddresses {
 }
 
 export interface ClusterNetwork {
-  readonly nodes: readonly (Host & NodeAddresses)[];
+  readonly nodes: readonly (ClusterHost & NodeAddresses)[];
   /** 10.0.0.5: a machine of an administrator, behind the router. */
-  readonly office: Host;
+  readonly office: ClusterHost;
   /** 203.0.113.5: anybody else, behind the router. */
-  readonly outside: Host;
+  readonly outside: ClusterHost;
   /** Ends what runs in these namespaces, and removes them. */
   close(): Promise<void>;
 }
@@ -92,7 +92,7 @@ export async function createNetwork(): Promise<ClusterNetwork> {
   };
 }
 
-function lanBatch(nodes: readonly Host[], office: Namespace, outside: Namespace): string {
+function lanBatch(nodes: readonly ClusterHost[], office: Namespace, outside: Namespace): string {
   const lines = [
     'link set lo up',
     'link add br0 type bridge',

@@ -8,11 +8,11 @@ import { type Daemon, daemon } from '../../test/cluster/daemon.ts';
 import { until } from '../../test/kernel/until.ts';
 import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
 import { type Finished, run } from '../programs/command.ts';
-import type { Host } from './network.ts';
+import type { ClusterHost } from './network.ts';
 import type { Programs } from './programs.ts';
 
 export interface MachineOptions {
-  readonly host: Host;
+  readonly host: ClusterHost;
   readonly programs: Programs;
   /** Folder of the node's files: what a real one has on its disk. */
   readonly data: string;

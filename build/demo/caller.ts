@@ -17,18 +17,18 @@ export interface CallRequest {
   /** Milliseconds until no answer counts as silence. */
   readonly patience: number;
   /** A new try (TCP) every 2 ms until one ends so; all in `patience`. Absent: one try. */
-  readonly until?: Outcome;
+  readonly until?: CallOutcome;
 }
 
 /**
  * answered: what was sent came back. refused: a TCP reset or an ICMP error came back. silence:
  * nothing did.
  */
-export type Outcome = 'answered' | 'refused' | 'silence' | `failed: ${string}`;
+export type CallOutcome = 'answered' | 'refused' | 'silence' | `failed: ${string}`;
 
 export interface CallAnswer {
   readonly id: number;
-  readonly outcome: Outcome;
+  readonly outcome: CallOutcome;
   /** CLOCK_MONOTONIC in milliseconds, the same for every process of the machine. */
   readonly at: number;
   /** How many tries were made. */
@@ -41,7 +41,7 @@ const TRY_EVERY = 2;
 const REFUSALS = ['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'EACCES'];
 
 interface Attempt {
-  readonly outcome: Promise<Outcome>;
+  readonly outcome: Promise<CallOutcome>;
   cancel(): void;
 }
 
@@ -64,7 +64,7 @@ export function now(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-async function once(request: CallRequest): Promise<Outcome> {
+async function once(request: CallRequest): Promise<CallOutcome> {
   const attempt = request.protocol === 'tcp' ? tcp(request) : udp(request);
   // Data that came while this process was not scheduled is in time: an immediate comes later.
   const timer = setTimeout(() => setImmediate(() => attempt.cancel()), request.patience);
@@ -77,10 +77,10 @@ async function once(request: CallRequest): Promise<Outcome> {
  * Tries that get no answer stay open meanwhile, and are closed before the kernel sends their SYN
  * again (1 s).
  */
-function repeated(request: CallRequest): Promise<{ outcome: Outcome; tries: number }> {
+function repeated(request: CallRequest): Promise<{ outcome: CallOutcome; tries: number }> {
   return new Promise((resolve) => {
     const open: Attempt[] = [];
-    const end = (outcome: Outcome): void => {
+    const end = (outcome: CallOutcome): void => {
       clearInterval(timer);
       clearTimeout(limit);
       for (const attempt of open) attempt.cancel();
@@ -97,7 +97,7 @@ function repeated(request: CallRequest): Promise<{ outcome: Outcome; tries: numb
 
 function tcp({ src, dst, port }: CallRequest): Attempt {
   const socket = connect({ host: dst, port, localAddress: src, noDelay: true });
-  const outcome = new Promise<Outcome>((resolve) => {
+  const outcome = new Promise<CallOutcome>((resolve) => {
     socket.on('connect', () => socket.write('hello'));
     socket.on('data', () => resolve('answered'));
     socket.on('error', (error) => resolve(toOutcome(error)));
@@ -114,7 +114,7 @@ function udp({ family, src, dst, port }: CallRequest): Attempt {
     if (isOpen) socket.close();
     isOpen = false;
   };
-  const outcome = new Promise<Outcome>((resolve) => {
+  const outcome = new Promise<CallOutcome>((resolve) => {
     socket.on('message', () => resolve('answered'));
     socket.on('error', (error) => resolve(toOutcome(error)));
     socket.on('close', () => resolve('silence'));
@@ -127,6 +127,6 @@ function udp({ family, src, dst, port }: CallRequest): Attempt {
   return { outcome, cancel: close };
 }
 
-function toOutcome(error: NodeJS.ErrnoException): Outcome {
+function toOutcome(error: NodeJS.ErrnoException): CallOutcome {
   return REFUSALS.includes(error.code ?? '') ? 'refused' : `failed: ${error.code ?? error.message}`;
 }

@@ -2,9 +2,9 @@
  * The connections, and what the policy's two sentences say about them: written by hand, not
  * computed.
  */
+import type { Verdict } from '../../apis/flow.ts';
 import type { AddressPlan } from '../../test/netns/address-plan.ts';
 
-export type Verdict = 'Allow' | 'Drop' | 'Reject';
 export type PlaceName = keyof typeof PLACES;
 
 /** The machines, with an address of each family. cp-1 and worker-1 are the Nodes of nodes.yaml. */
@@ -19,7 +19,7 @@ export const PLACES = {
 export const NODE = 'cp-1';
 export const CLIENTS = ['worker-1', 'office', 'outsider'] as const;
 
-export interface Connection {
+export interface DemoConnection {
   readonly from: PlaceName;
   readonly to: PlaceName;
   readonly family: 4 | 6;
@@ -55,7 +55,7 @@ const ROWS: readonly Row[] = [
   ['cp-1', 6, 'worker-1', 'udp', 53, 'Allow', 'Allow'],
 ];
 
-export const CONNECTIONS: readonly Connection[] = ROWS.map(
+export const CONNECTIONS: readonly DemoConnection[] = ROWS.map(
   ([from, family, to, protocol, port, first, second]) => ({
     from,
     family,
@@ -68,7 +68,7 @@ export const CONNECTIONS: readonly Connection[] = ROWS.map(
 );
 
 /** Address of a machine in the connection's family. */
-export function addressOf(place: PlaceName, family: 4 | 6): string {
+export function machineAddress(place: PlaceName, family: 4 | 6): string {
   return family === 4 ? PLACES[place].v4 : PLACES[place].v6;
 }
 
@@ -78,7 +78,7 @@ export function listenersOf(place: PlaceName): string[] {
   return [...new Set(wanted.map(({ protocol, port }) => `${protocol}:${port}`))];
 }
 
-export function plan(): AddressPlan {
+export function demoAddressPlan(): AddressPlan {
   return {
     nodeAddresses: [PLACES[NODE]],
     clientAddresses: CLIENTS.map((name, client) => ({ ...PLACES[name], client, group: 0 })),
@@ -87,11 +87,11 @@ export function plan(): AddressPlan {
 }
 
 /** A connection as `nodewall explain` takes it, seen from the protected node. */
-export function toFlow({ from, to, family, protocol, port }: Connection): object {
+export function flowOfConnection({ from, to, family, protocol, port }: DemoConnection): object {
   return {
     direction: to === NODE ? 'ingress' : 'egress',
-    src: addressOf(from, family),
-    dst: addressOf(to, family),
+    src: machineAddress(from, family),
+    dst: machineAddress(to, family),
     protocol,
     dstPort: port,
   };

@@ -17,7 +17,7 @@ export const POD = `${SOURCE}-0`;
 const EVENT_WITHIN = 30_000;
 const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
-export interface EgressStage {
+export interface EgressDemoStage {
   readonly lab: EgressLab;
   readonly agents: EgressAgents;
   /** The source that the server sees of one new connection of the pod. */
@@ -33,7 +33,7 @@ export interface EgressStage {
   nodeOf(address: string | null): string;
 }
 
-export async function createEgressStage(undo: AsyncDisposableStack): Promise<EgressStage> {
+export async function createEgressStage(undo: AsyncDisposableStack): Promise<EgressDemoStage> {
   const lab = await createEgressLab({ nodes: [SOURCE, ...GATEWAYS], podsPerNode: 1 });
   undo.defer(() => lab.close());
   const agents = await egressAgents(lab, { log: { egressConnections: true } });

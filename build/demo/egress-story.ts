@@ -1,13 +1,14 @@
 /** The acts of `npm run demo -- egress`, in order. */
 import type { EgressAnswer } from '../../apis/egress/flow.ts';
+import { styled } from '../../lib/process/styled.ts';
 import { SERVER } from '../../test/kernel/egress-lab.ts';
 import { until } from '../../test/kernel/until.ts';
 import type { CallerEvent } from './egress-caller.ts';
-import { type EgressStage, GATEWAYS, OBJECTS, POD, SOURCE } from './egress-stage.ts';
-import { type Screen, styled } from './screen.ts';
+import { type EgressDemoStage, GATEWAYS, OBJECTS, POD, SOURCE } from './egress-stage.ts';
+import type { Screen } from './screen.ts';
 
 export interface EgressTelling {
-  readonly stage: EgressStage;
+  readonly stage: EgressDemoStage;
   readonly screen: Screen;
   readonly nodewall: string;
   /** Results that are not as expected. */

@@ -4,13 +4,14 @@
  */
 import { parseArgs } from 'node:util';
 import { pause, systemClock } from '../../lib/process/clock.ts';
+import { styled } from '../../lib/process/styled.ts';
 import { SERVER } from '../../test/kernel/egress-lab.ts';
 import { NODEWALL } from '../../test/program.ts';
 import { NODE, PLACES } from './connections.ts';
 import { createEgressStage, POD, SOURCE } from './egress-stage.ts';
 import { type EgressTelling, tellEgressStory } from './egress-story.ts';
 import { missingRequirement, missingTunnel } from './requirements.ts';
-import { createScreen, styled } from './screen.ts';
+import { createScreen } from './screen.ts';
 import { createStage } from './stage.ts';
 import { type Telling, tellStory } from './story.ts';
 

@@ -1,6 +1,6 @@
 /** The changes that a change of the policy made in the table, as lines to print. */
 import { changedLines, type LineChange } from './line-diff.ts';
-import { type Block, toBlocks } from './rule-table.ts';
+import { type TableBlock, toBlocks } from './rule-table.ts';
 
 export interface RuleChanges {
   /** The chains that policy rules have for their own, line by line. */
@@ -28,7 +28,7 @@ export function ruleChanges(before: string, after: string): RuleChanges {
   return { ruleLines, others, allLines };
 }
 
-function blockChange(old: Block | undefined, fresh: Block | undefined): LineChange[] {
+function blockChange(old: TableBlock | undefined, fresh: TableBlock | undefined): LineChange[] {
   const lines = changedLines(old?.lines ?? [], fresh?.lines ?? []);
   const name = fresh?.name ?? old?.name ?? '';
   if (old !== undefined && fresh !== undefined && lines.length === 0) return [];

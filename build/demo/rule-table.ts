@@ -40,7 +40,7 @@ function nft(node: Namespace, options: readonly string[]) {
 }
 
 /** A chain, set or map of the table. */
-export interface Block {
+export interface TableBlock {
   /** `chain input`. */
   readonly name: string;
   readonly lines: readonly string[];
@@ -50,8 +50,8 @@ export interface Block {
  * The blocks of a table's text as nft prints it, one tab before each block and two before its
  * lines.
  */
-export function toBlocks(text: string): Map<string, Block> {
-  const blocks = new Map<string, Block>();
+export function toBlocks(text: string): Map<string, TableBlock> {
+  const blocks = new Map<string, TableBlock>();
   for (const [, name, body] of text.matchAll(/^\t((?:chain|set|map) \S+) \{\n(.*?)^\t\}$/gms)) {
     if (name === undefined || body === undefined) continue;
     const lines = body.split('\n').map((line) => line.trim());

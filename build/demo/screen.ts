@@ -1,9 +1,10 @@
 /** Where the story is told. Colours only where standard output is a terminal. */
-import { styleText } from 'node:util';
+import type { styleText } from 'node:util';
+import { styled } from '../../lib/process/styled.ts';
 
 export type Style = Parameters<typeof styleText>[0];
 
-export interface Cell {
+export interface ScreenCell {
   readonly text: string;
   readonly style?: Style;
 }
@@ -13,7 +14,7 @@ export interface Screen {
   heading(text: string): void;
   /** In the terminal's faint colour: remarks. */
   remark(text: string): void;
-  row(cells: readonly Cell[], widths: readonly number[]): void;
+  row(cells: readonly ScreenCell[], widths: readonly number[]): void;
 }
 
 /** Says nothing more once the signal is given: whatever still ran then is being cleared away. */
@@ -34,10 +35,6 @@ export function createScreen(stopped: AbortSignal): Screen {
       line(`  ${padded.join('  ')}`);
     },
   };
-}
-
-export function styled(style: Style, text: string): string {
-  return styleText(style, text, { stream: process.stdout });
 }
 
 /** Each column as wide as its widest text. */

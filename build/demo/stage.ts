@@ -13,17 +13,17 @@ import type { Explanation } from '../../apis/flow.ts';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { createTopology } from '../../test/netns/topology.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
-import { type CallAnswer, now, type Outcome } from './caller.ts';
+import { type CallAnswer, type CallOutcome, now } from './caller.ts';
 import { createClient } from './client.ts';
 import {
-  addressOf,
   CLIENTS,
-  type Connection,
+  type DemoConnection,
+  demoAddressPlan,
+  flowOfConnection,
   listenersOf,
+  machineAddress,
   NODE,
   type PlaceName,
-  plan,
-  toFlow,
 } from './connections.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -45,20 +45,20 @@ const AGENT_STOPS_WITHIN = 30_000;
 export interface Stage {
   readonly node: Namespace;
   /** One real connection; 5 s for an answer that is expected. */
-  call(connection: Connection, expected: Outcome): Promise<CallAnswer>;
+  call(connection: DemoConnection, expected: CallOutcome): Promise<CallAnswer>;
   /** Tries every 2 ms until one ends so; 'silence' after 5 s. */
-  callUntil(connection: Connection, outcome: Outcome): Promise<CallAnswer>;
+  callUntil(connection: DemoConnection, outcome: CallOutcome): Promise<CallAnswer>;
   /** The answer of `nodewall explain` by the policy directory as it is now. */
-  explain(connections: readonly Connection[]): Promise<Explanation[]>;
+  explain(connections: readonly DemoConnection[]): Promise<Explanation[]>;
   policy(): Promise<string>;
   /** Saves as an editor does: written beside, renamed. Gives the time at which saving began. */
   savePolicy(text: string): Promise<number>;
-  startAgent(): Agent;
+  startAgent(): DemoAgent;
   /** `nodewall cleanup` in the node. */
   cleanup(): Promise<void>;
 }
 
-export interface Agent {
+export interface DemoAgent {
   isRunning(): boolean;
   log(): string;
   /** SIGTERM, as a service manager does. */
@@ -77,7 +77,7 @@ export async function createStage(nodewall: string, undo: AsyncDisposableStack):
   const stateDir = join(folder, 'state');
   const policyFile = join(manifests, POLICY);
   cpSync(join(ROOT, FLAGSHIP), manifests, { recursive: true });
-  const topology = await createTopology(plan());
+  const topology = await createTopology(demoAddressPlan());
   undo.defer(() => topology.close());
 
   const namespaces = new Map<PlaceName, Namespace>([[NODE, topology.node]]);
@@ -89,11 +89,15 @@ export async function createStage(nodewall: string, undo: AsyncDisposableStack):
   await Promise.all(places.map(([name, namespace]) => listen(namespace, probe, listenersOf(name))));
   const clients = new Map(places.map(([name, namespace]) => [name, createClient(namespace)]));
 
-  async function call(connection: Connection, patience: number, until?: Outcome): Promise<CallAnswer> {
+  async function call(
+    connection: DemoConnection,
+    patience: number,
+    until?: CallOutcome,
+  ): Promise<CallAnswer> {
     const { from, to, family, protocol, port } = connection;
     const client = clients.get(from);
     if (client === undefined) throw new Error(`no machine ${from}`);
-    const ends = { src: addressOf(from, family), dst: addressOf(to, family) };
+    const ends = { src: machineAddress(from, family), dst: machineAddress(to, family) };
     return client.call({ protocol, family, ...ends, port, patience, ...(until && { until }) });
   }
 
@@ -103,7 +107,7 @@ export async function createStage(nodewall: string, undo: AsyncDisposableStack):
     callUntil: (connection, outcome) => call(connection, PATIENCE, outcome),
     async explain(connections) {
       const flows = join(folder, 'flows.jsonl');
-      await writeFile(flows, connections.map((one) => `${JSON.stringify(toFlow(one))}\n`).join(''));
+      await writeFile(flows, connections.map((one) => `${JSON.stringify(flowOfConnection(one))}\n`).join(''));
       const options = ['--manifests', manifests, '--node', NODE, '--flows', flows, '-o', 'json'];
       // It needs no namespace; so it ends with the rest when the demo is interrupted.
       const { stdout } = await topology.node.run([nodewall, 'explain', ...options]);

@@ -1,13 +1,16 @@
 /** The demo's acts, in order. */
+
+import type { Verdict } from '../../apis/flow.ts';
+import { styled } from '../../lib/process/styled.ts';
 import { pause, until } from '../../test/kernel/until.ts';
-import { CONNECTIONS, type Connection, NODE, type Verdict } from './connections.ts';
+import { CONNECTIONS, type DemoConnection, NODE } from './connections.ts';
 import { type LineChange, lineDiff } from './line-diff.ts';
 import { printResults } from './result-table.ts';
 import { ruleChanges } from './rule-changes.ts';
 import { readCounters, readRules } from './rule-table.ts';
-import { type Screen, styled } from './screen.ts';
-import { type Agent, FLAGSHIP, type Stage } from './stage.ts';
-import { attempt, OUTCOMES, surprisesOf, type Trial } from './trial.ts';
+import type { Screen } from './screen.ts';
+import { type DemoAgent, FLAGSHIP, type Stage } from './stage.ts';
+import { attemptTrials, type ConnectionTrial, OUTCOMES, surprisesOf } from './trial.ts';
 
 export interface Telling {
   readonly stage: Stage;
@@ -18,7 +21,7 @@ export interface Telling {
   readonly surprises: string[];
 }
 
-type Account = (connection: Connection) => Verdict;
+type Account = (connection: DemoConnection) => Verdict;
 const first: Account = (connection) => connection.first;
 const second: Account = (connection) => connection.second;
 
@@ -54,7 +57,7 @@ async function allAnswer({ stage, screen, surprises }: Telling): Promise<void> {
 /**
  * Enforced is when the kernel has the counter of the policy's last rule, whatever the agent says.
  */
-async function startAgent({ stage, screen }: Telling): Promise<Agent> {
+async function startAgent({ stage, screen }: Telling): Promise<DemoAgent> {
   const agent = stage.startAgent();
   const took = await until(
     'the kernel has the rules of protect-api',
@@ -78,7 +81,7 @@ async function underFlagship(telling: Telling): Promise<void> {
 /**
  * The time is taken from the first connections that end otherwise, not from what the agent says.
  */
-async function changeUnderTraffic({ stage, screen }: Telling, agent: Agent): Promise<void> {
+async function changeUnderTraffic({ stage, screen }: Telling, agent: DemoAgent): Promise<void> {
   const before = await stage.policy();
   const after = changePolicy(before);
   printLines(
@@ -103,11 +106,11 @@ async function changeUnderTraffic({ stage, screen }: Telling, agent: Agent): Pro
 async function underChange(telling: Telling): Promise<void> {
   const { stage, screen } = telling;
   const trials = await trialsOf(stage, CONNECTIONS, second);
-  const isChanged = ({ connection }: Trial): boolean => connection.first !== connection.second;
+  const isChanged = ({ connection }: ConnectionTrial): boolean => connection.first !== connection.second;
   const changed = trials.filter(isChanged);
   await tryConnections(telling, changed, (one) => `${one.first} → ${one.second}`);
   const same = trials.filter((trial) => !isChanged(trial));
-  const results = await Promise.all(attempt(stage, same));
+  const results = await Promise.all(attemptTrials(stage, same));
   const wrong = results.filter((result) => result.surprises.length > 0);
   if (wrong.length > 0) {
     const pending = wrong.map((result) => Promise.resolve(result));
@@ -125,7 +128,7 @@ async function showRules({ stage, screen, full }: Telling, before: string): Prom
 }
 
 /** The rules stay, until cleanup. */
-async function stopAgent(telling: Telling, agent: Agent): Promise<void> {
+async function stopAgent(telling: Telling, agent: DemoAgent): Promise<void> {
   const { stage, screen, surprises } = telling;
   await agent.stop();
   const { outcome } = await stage.call(find('outsider', 6443), OUTCOMES.Drop);
@@ -141,9 +144,9 @@ async function stopAgent(telling: Telling, agent: Agent): Promise<void> {
 
 async function trialsOf(
   stage: Stage,
-  connections: readonly Connection[],
+  connections: readonly DemoConnection[],
   expected: Account,
-): Promise<Trial[]> {
+): Promise<ConnectionTrial[]> {
   const explanations = await stage.explain(connections);
   return connections.map((connection, i) => {
     const explanation = explanations[i];
@@ -154,14 +157,14 @@ async function trialsOf(
 
 async function tryConnections(
   { stage, screen, surprises }: Telling,
-  trials: readonly Trial[],
-  expectedText: (connection: Connection) => string,
+  trials: readonly ConnectionTrial[],
+  expectedText: (connection: DemoConnection) => string,
 ): Promise<void> {
-  const wrong = await printResults(screen, trials, attempt(stage, trials), expectedText);
+  const wrong = await printResults(screen, trials, attemptTrials(stage, trials), expectedText);
   surprises.push(...wrong.flatMap(surprisesOf));
 }
 
-function find(from: Connection['from'], port: number): Connection {
+function find(from: DemoConnection['from'], port: number): DemoConnection {
   const found = CONNECTIONS.find((one) => one.from === from && one.protocol === 'tcp' && one.port === port);
   if (found === undefined) throw new Error(`no connection from ${from} to TCP ${port}`);
   return found;

@@ -2,14 +2,14 @@
  * Makes connections and compares three accounts of each: the policy's sentence, `nodewall explain`,
  * and the kernel.
  */
-import type { Explanation } from '../../apis/flow.ts';
-import type { CallAnswer, Outcome } from './caller.ts';
-import type { Connection, Verdict } from './connections.ts';
+import type { Explanation, Verdict } from '../../apis/flow.ts';
+import type { CallAnswer, CallOutcome } from './caller.ts';
+import type { DemoConnection } from './connections.ts';
 import { type Counters, countedSince, readCounters } from './rule-table.ts';
 import type { Stage } from './stage.ts';
 
 /** The result that a caller sees, by verdict. */
-export const OUTCOMES: Readonly<Record<Verdict, Outcome>> = {
+export const OUTCOMES: Readonly<Record<Verdict, CallOutcome>> = {
   Allow: 'answered',
   Drop: 'silence',
   Reject: 'refused',
@@ -18,15 +18,15 @@ export const OUTCOMES: Readonly<Record<Verdict, Outcome>> = {
 /** The comment of the rules that send traffic of the failsafe list to its index. */
 const FAILSAFE = 'failsafe';
 
-export interface Trial {
-  readonly connection: Connection;
+export interface ConnectionTrial {
+  readonly connection: DemoConnection;
   readonly expected: Verdict;
   /** The answer of `nodewall explain`. */
   readonly explanation: Explanation;
 }
 
-export interface Result extends Trial {
-  readonly outcome: Outcome;
+export interface Result extends ConnectionTrial {
+  readonly outcome: CallOutcome;
   /**
    * Packets that the counter of the deciding rule, or of the failsafe list, counted; null where
    * neither decides.
@@ -40,7 +40,7 @@ export interface Result extends Trial {
  * Results in order. The connections start one after the other, each once the kernel has counted the
  * one before, so every packet counted belongs to one of them; the waits for an answer overlap.
  */
-export function attempt(stage: Stage, trials: readonly Trial[]): Promise<Result>[] {
+export function attemptTrials(stage: Stage, trials: readonly ConnectionTrial[]): Promise<Result>[] {
   let turn = readCounters(stage.node);
   const results = trials.map((trial) => {
     const started = turn.then((before) => start(stage, trial, before));
@@ -62,7 +62,11 @@ interface Started {
 }
 
 /** Reads the counters until one has changed, or once more after the connection has ended. */
-async function start(stage: Stage, { connection, expected }: Trial, before: Counters): Promise<Started> {
+async function start(
+  stage: Stage,
+  { connection, expected }: ConnectionTrial,
+  before: Counters,
+): Promise<Started> {
   const pending = stage.call(connection, OUTCOMES[expected]);
   let hasEnded = false;
   void pending.then(() => {
@@ -87,7 +91,7 @@ export function surprisesOf({ connection, surprises }: Result): string[] {
   return surprises.map((surprise) => `${who}: ${surprise}`);
 }
 
-function toResult(trial: Trial, outcome: Outcome, counted: Counted): Result {
+function toResult(trial: ConnectionTrial, outcome: CallOutcome, counted: Counted): Result {
   const { expected, explanation } = trial;
   // Where the failsafe list made the difference, its own counter tells of it.
   const rule = explanation.reason === 'failsafe' ? FAILSAFE : ruleOf(explanation);

@@ -13,7 +13,7 @@ const DOCKERFILE = 'deploy/Dockerfile';
 const STAGES = /^(package|\.npmrc|bin\/.*\.c$|agent\/nftables-napi\/|agent\/ipset-ts\/package)/;
 
 export const TARGETS = ['controller', 'agent'] as const;
-export type Target = (typeof TARGETS)[number];
+export type ImageTarget = (typeof TARGETS)[number];
 
 /** The parts that images are made of. */
 export interface ImageSource {
@@ -26,7 +26,7 @@ export interface ImageSource {
 /**
  * Paths of archives for `ctr -n k8s.io images import`, of docker.io/library/nodewall-TARGET:TAG.
  */
-export type Images = { readonly [target in Target]: string };
+export type Images = { readonly [target in ImageTarget]: string };
 
 /**
  * The images of deploy/Dockerfile, by its own steps, without Docker: out of the cache, or built by
@@ -41,14 +41,17 @@ export async function buildImages(given?: ImageSource): Promise<Images> {
   const fixed = await keyOf(base.key, source.root, stagesFiles);
   const stages = await cached('imagestages', fixed, async (fresh) => {
     process.stderr.write('images: building the addon and fetching packages, once: a minute or two\n');
-    await build(source, base, fresh, [base.storage]);
+    await buildBothImages(source, base, fresh, [base.storage]);
   });
   const folder = await cached(
     'imagearchives',
     await keyOf(`${fixed} ${source.tag}`, source.root, files),
     async (fresh) => {
       const work = join(fresh, 'work');
-      const { buildah, names } = await build(source, base, work, [join(stages, 'storage'), base.storage]);
+      const { buildah, names } = await buildBothImages(source, base, work, [
+        join(stages, 'storage'),
+        base.storage,
+      ]);
       for (const target of TARGETS) await buildah.save(names[target], archiveIn(fresh, target));
       await rm(work, { recursive: true });
     },
@@ -56,20 +59,20 @@ export async function buildImages(given?: ImageSource): Promise<Images> {
   return { controller: archiveIn(folder, 'controller'), agent: archiveIn(folder, 'agent') };
 }
 
-function archiveIn(folder: string, target: Target): string {
+function archiveIn(folder: string, target: ImageTarget): string {
   return join(folder, `${target}.tar`);
 }
 
 /**
  * Builds both in a storage in a folder; the storages below it have layers that it need not build.
  */
-export async function build(
+export async function buildBothImages(
   { root, tag }: ImageSource,
   base: BaseImages,
   folder: string,
   lower: readonly string[],
-): Promise<{ buildah: Buildah; names: { readonly [target in Target]: string } }> {
-  const nameOf = (target: Target) => `docker.io/library/nodewall-${target}:${tag}`;
+): Promise<{ buildah: Buildah; names: { readonly [target in ImageTarget]: string } }> {
+  const nameOf = (target: ImageTarget) => `docker.io/library/nodewall-${target}:${tag}`;
   const names = { controller: nameOf('controller'), agent: nameOf('agent') };
   const buildah = await Buildah.open({ tools: base.tools, folder, lower });
   for (const target of TARGETS) {

@@ -6,7 +6,7 @@ import { ROOT } from '../checkout.ts';
 import { output } from '../programs/command.ts';
 import { scratchFolder } from '../programs/folder.ts';
 import { billOfMaterials } from './bill-of-materials.ts';
-import { buildImages, TARGETS, type Target } from './build.ts';
+import { buildImages, type ImageTarget, TARGETS } from './build.ts';
 import { provenance } from './provenance.ts';
 import { unpackImage } from './unpack.ts';
 
@@ -26,7 +26,7 @@ const LOCAL = 'https://nodewall.io/builders/local';
 const INPUTS = ['deploy/Dockerfile', 'package.json', 'package-lock.json'];
 
 export interface DocumentOptions {
-  readonly archives: { readonly [target in Target]: string };
+  readonly archives: { readonly [target in ImageTarget]: string };
   readonly source: string;
   readonly builder: string;
 }

@@ -7,10 +7,10 @@ import { ROOT } from '../checkout.ts';
 import { output } from '../programs/command.ts';
 import { type Scratch, scratchFolder } from '../programs/folder.ts';
 import { billOfMaterials } from './bill-of-materials.ts';
-import { buildImages, TARGETS, type Target } from './build.ts';
+import { buildImages, type ImageTarget, TARGETS } from './build.ts';
 import { type UnpackedImage, unpackImage } from './unpack.ts';
 
-const LIMITS: { readonly [target in Target]: number } = { controller: 150e6, agent: 155e6 };
+const LIMITS: { readonly [target in ImageTarget]: number } = { controller: 150e6, agent: 155e6 };
 /** Names of what starts other programs, or brings new ones. */
 const SHELLS = /^(ba|da|z|k|c|tc|a|fi)?sh$|^(busybox|env|perl.*|python.*|apt.*|dpkg.*|npm|npx)$/;
 const KERNEL_LIBRARIES = /^lib(nft|mnl|xt|ip[46]tc|ipset|netfilter|nfnetlink)|\.node$|tables|^ipset$/;
@@ -21,7 +21,7 @@ const LOAD = "for (const path of process.argv.splice(1, Infinity, 'nodewall', '-
 
 describe('images', function () {
   this.timeout(120_000);
-  const unpacked = new Map<Target, UnpackedImage>();
+  const unpacked = new Map<ImageTarget, UnpackedImage>();
   let scratch: Scratch;
   before(async function () {
     this.timeout(1_800_000);
@@ -35,12 +35,13 @@ describe('images', function () {
   });
   after(() => scratch?.remove());
 
-  const of = (target: Target): UnpackedImage => unpacked.get(target) ?? assert.fail();
-  const inside = (target: Target, argv: readonly string[]): Promise<string> => {
+  const of = (target: ImageTarget): UnpackedImage => unpacked.get(target) ?? assert.fail();
+  const inside = (target: ImageTarget, argv: readonly string[]): Promise<string> => {
     const user = of(target).config.User ?? '';
     return output(['chroot', `--userspec=${user}`, of(target).root, ...argv], { env: ENV });
   };
-  const files = (target: Target, pattern = '**'): string[] => globSync(pattern, { cwd: of(target).root });
+  const files = (target: ImageTarget, pattern = '**'): string[] =>
+    globSync(pattern, { cwd: of(target).root });
 
   for (const target of TARGETS) {
     describe(target, () => {

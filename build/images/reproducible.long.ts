@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { cacheFolder } from '../programs/cache.ts';
 import { scratchFolder } from '../programs/folder.ts';
 import { baseImages } from './base.ts';
-import { build, ownSource, TARGETS } from './build.ts';
+import { buildBothImages, ownSource, TARGETS } from './build.ts';
 import { unpackImage } from './unpack.ts';
 
 describe('the images', () => {
@@ -15,9 +15,12 @@ describe('the images', () => {
     for (const run of ['first', 'second']) {
       const scratch = await scratchFolder('.reproducible-', { parent: cacheFolder() });
       try {
-        const { buildah, names } = await build(await ownSource(), base, join(scratch.path, 'build'), [
-          base.storage,
-        ]);
+        const { buildah, names } = await buildBothImages(
+          await ownSource(),
+          base,
+          join(scratch.path, 'build'),
+          [base.storage],
+        );
         const layers: string[] = [];
         for (const target of TARGETS) {
           const archive = join(scratch.path, `${target}.tar`);

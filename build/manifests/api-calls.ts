@@ -32,7 +32,7 @@ const RESOURCES = 'controller/watch/cluster/resources.ts';
 const AGENT = 'agent/receive/api-server.ts';
 
 /** Every request that an agent makes. deploy/rbac.yaml allows exactly these. */
-export const AGENT_CALLS: readonly ApiCall[] = [
+export const AGENT_API_CALLS: readonly ApiCall[] = [
   ...['nodewall-ca', 'nodewall-config'].flatMap((name) =>
     calls(['get'], ['configmaps'], { group: '', namespace: SYSTEM, name, from: AGENT }),
   ),

@@ -8,7 +8,7 @@ import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts'
 import { controllerRole, type RbacRule } from '../../controller/kubeapi/rbac-rule.ts';
 import { filesBelow, ROOT } from '../checkout.ts';
 import { run } from '../programs/command.ts';
-import { AGENT_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
+import { AGENT_API_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
 
 interface Labelled {
   readonly name: string;
@@ -276,8 +276,8 @@ describe('deploy', () => {
     const lines = (calls: readonly ApiCall[]): string[] =>
       calls.map(({ name = '', namespace = '', ...call }) => line({ ...call, name, namespace })).sort();
     assert.deepEqual(allowedBy((role) => role !== 'nodewall-agent').sort(), lines(API_CALLS));
-    assert.deepEqual(allowedBy((role) => role === 'nodewall-agent').sort(), lines(AGENT_CALLS));
-    for (const { from } of [...API_CALLS, ...AGENT_CALLS]) assert.ok(existsSync(join(ROOT, from)), from);
+    assert.deepEqual(allowedBy((role) => role === 'nodewall-agent').sort(), lines(AGENT_API_CALLS));
+    for (const { from } of [...API_CALLS, ...AGENT_API_CALLS]) assert.ok(existsSync(join(ROOT, from)), from);
   });
 
   it('has the rights of controllers in the roles that a missing right is said to be in', () => {

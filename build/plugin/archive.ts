@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from '../checkout.ts';
 import { output } from '../programs/command.ts';
-import type { Bundle } from './bundle.ts';
+import type { PluginBundle } from './bundle.ts';
 import { makeExecutable } from './executable.ts';
 import { nodeBinary, tool } from './node-binaries.ts';
 import { PLATFORMS, type Platform, platformName } from './platforms.ts';
@@ -20,7 +20,11 @@ export interface Archive {
 const TIME = '@0';
 
 /** Makes `kubectl-nodewall-OS-ARCH.tar.gz`: the executable and the licences of all in it. */
-export async function makeArchive(platform: Platform, bundle: Bundle, folder: string): Promise<Archive> {
+export async function makeArchive(
+  platform: Platform,
+  bundle: PluginBundle,
+  folder: string,
+): Promise<Archive> {
   const scratch = await mkdtemp(join(tmpdir(), 'nodewall-archive-'));
   try {
     const content = join(scratch, 'content');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { output } from '../programs/command.ts';
 import { type Archive, makeArchive } from './archive.ts';
-import { type Bundle, bundlePlugin } from './bundle.ts';
+import { bundlePlugin, type PluginBundle } from './bundle.ts';
 import { krewManifest } from './krew-manifest.ts';
 import { CODE_SIGNATURE, readMachO } from './mach-o.ts';
 import { readPe } from './pe.ts';
@@ -23,7 +23,7 @@ const OF_PROGRAM = 'not in this program';
 describe('the archives of the kubectl plugin', function () {
   this.timeout(3_600_000);
   let folder: string;
-  let bundle: Bundle;
+  let bundle: PluginBundle;
   const archives: Archive[] = [];
 
   before(async () => {

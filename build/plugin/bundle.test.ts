@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { builtinModules } from 'node:module';
-import { type Bundle, bundlePlugin } from './bundle.ts';
+import { bundlePlugin, type PluginBundle } from './bundle.ts';
 
 describe('the program of the kubectl plugin', function () {
   this.timeout(60_000);
-  let bundle: Bundle;
+  let bundle: PluginBundle;
   before(async () => {
     bundle = await bundlePlugin();
   });

@@ -3,7 +3,7 @@ import { build, type Plugin } from 'esbuild';
 import { ROOT } from '../checkout.ts';
 
 /** The parts of a bundle. */
-export interface Bundle {
+export interface PluginBundle {
   /** CommonJS: what Node.js runs from within an executable on every platform. */
   readonly code: string;
   /** Source files in it, relative to the checkout. */
@@ -41,7 +41,7 @@ const leftOut: Plugin = {
 };
 
 /** The plugin's program in one file, with the licences of what is in it as comments at its end. */
-export async function bundlePlugin(): Promise<Bundle> {
+export async function bundlePlugin(): Promise<PluginBundle> {
   const { outputFiles, metafile } = await build({
     entryPoints: [join(ROOT, 'cli/plugin.ts')],
     absWorkingDir: ROOT,

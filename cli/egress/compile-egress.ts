@@ -13,7 +13,7 @@ import type {
 } from '../../apis/egress/node-egress.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { nodeEgressViewer } from '../../controller/egress/node-egress.ts';
-import { policyText } from '../../controller/egress/order.ts';
+import { egressPolicyText } from '../../controller/egress/order.ts';
 import { type Family, familyOf, formatAddress, formatCidr } from '../../lib/net/address.ts';
 import { type Interval, toCidrs } from '../../lib/net/interval.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
@@ -103,7 +103,7 @@ export function egressTables(node: string, egress: NodeEgress): string {
       : `Owned: ${owned.flatMap(({ addresses, announce }) => addresses.map((address) => `${address} (${announce})`)).join(', ')}\n`,
     refused.length === 0
       ? ''
-      : `No number of a slot or take is left for: ${refused.map(policyText).join(', ')}; their connections are dropped here\n`,
+      : `No number of a slot or take is left for: ${refused.map(egressPolicyText).join(', ')}; their connections are dropped here\n`,
   ];
   return parts.filter((part) => part !== '').join('\n');
 }
@@ -115,8 +115,8 @@ function rows(egress: NodeEgress, ranges: readonly DestinationRange[], family: F
     if (outcome === undefined) return [];
     const { policy, audited } = outcome;
     const names = [
-      ...audited.map((one) => `${policyText(one)} (audit)`),
-      ...(policy === null ? [] : [policyText(policy)]),
+      ...audited.map((one) => `${egressPolicyText(one)} (audit)`),
+      ...(policy === null ? [] : [egressPolicyText(policy)]),
     ];
     const to = short(own.map(({ range }) => rangeText(family, range)));
     return [[to, names.join(', '), actionText(outcome.action, egress)]];

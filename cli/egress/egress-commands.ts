@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { config, type Done, example, manifests, output, stateDir } from '../command-options.ts';
+import { config, type Done, example, manifests, outputOption, stateDir } from '../command-options.ts';
 
 /** `nodewall egress`: commands about egress gateways. */
 export function addEgressCommands(program: Command, done: Done): void {
@@ -25,7 +25,7 @@ function addStatus(egress: Command, done: Done): void {
     .addOption(kubeconfig('read the objects and statuses from this cluster'))
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -53,7 +53,7 @@ function addWho(egress: Command, done: Done): void {
     .addOption(kubeconfig('name the pods that have the addresses now, and the policies'))
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -78,7 +78,7 @@ function addDrain(egress: Command, done: Done): void {
     .option('--timeout <seconds>', 'how long to wait; then the exit status is 1', seconds, 60)
     .addOption(kubeconfig('API server and credentials; default: those of the pod'))
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(
@@ -104,7 +104,7 @@ function addReset(egress: Command, done: Done): void {
     .option('--dry-run', 'only list them', false)
     .addOption(stateDir())
     .addOption(config())
-    .addOption(output('text', 'json'))
+    .addOption(outputOption('text', 'json'))
     .addHelpText(
       'after',
       example(

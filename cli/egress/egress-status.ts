@@ -2,9 +2,9 @@ import type { Config } from '../../apis/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { Allocation, EgressPath } from '../../controller/egress/allocation.ts';
-import { policyKey } from '../../controller/egress/class.ts';
+import { egressPolicyKey } from '../../controller/egress/class.ts';
 import type { CompiledEgress } from '../../controller/egress/compile-egress.ts';
-import { policyText } from '../../controller/egress/order.ts';
+import { egressPolicyText } from '../../controller/egress/order.ts';
 import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { loadConfig, loadObjects } from '../load.ts';
@@ -26,7 +26,7 @@ export async function egressStatus(options: EgressStatusOptions): Promise<ExitSt
     await loadConfig(file);
     return printNodeStatus(options);
   }
-  const { objects, config } = await objectsOf({ manifests, kubeconfig, config: file });
+  const { objects, config } = await loadEgressObjects({ manifests, kubeconfig, config: file });
   const { compileEgress } = await import('../../controller/egress/compile-egress.ts');
   const status = toStatus(compileEgress(objects, config.egress));
   await print(output === 'json' ? json(status) : statusText(status));
@@ -34,7 +34,7 @@ export async function egressStatus(options: EgressStatusOptions): Promise<ExitSt
 }
 
 /** The objects of manifests, or of a cluster. */
-export async function objectsOf({
+export async function loadEgressObjects({
   manifests,
   kubeconfig,
   config: file,
@@ -76,7 +76,7 @@ function toGateway({ gateway, candidates, slots, policies }: Allocation) {
       epoch: status?.slots.find((one) => one.name === slot.name)?.epoch ?? 0,
       addresses: slot.addresses,
     })),
-    policies: policies.map(policyText),
+    policies: policies.map(egressPolicyText),
   };
 }
 
@@ -87,13 +87,13 @@ function reasonOf({ status }: EgressGateway, node: string): string | null {
 
 function toPolicy(policy: EgressPolicy, ways: CompiledEgress['ways']) {
   const { kind, apiGroup, namespace, name, spec } = policy;
-  const way = ways.get(policyKey(policy));
+  const way = ways.get(egressPolicyKey(policy));
   const paths = way === undefined ? [] : [way.paths[4], way.paths[6]];
   const exits = paths.flatMap((path) => exitsOf(path));
   return {
     kind,
     apiGroup,
-    policy: policyText({ namespace, name }),
+    policy: egressPolicyText({ namespace, name }),
     mode: spec.mode,
     action: spec.action,
     gateway: way?.gateway?.name ?? null,

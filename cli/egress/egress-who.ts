@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { EGRESS_RECORDS, type GapRecord } from '../../agent/egress/record/egress-record.ts';
-import { type Binding, type Found, findBindings } from '../../agent/egress/record/find-bindings.ts';
+import { type Found, findBindings, type GatewayBinding } from '../../agent/egress/record/find-bindings.ts';
 import { recordLines } from '../../agent/record/record-files.ts';
 import { toTime } from '../../agent/record/record-filter.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
@@ -9,7 +9,7 @@ import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { loadConfig } from '../load.ts';
 import { json, print, table } from '../output.ts';
-import { objectsOf } from './egress-status.ts';
+import { loadEgressObjects } from './egress-status.ts';
 
 export interface EgressWhoOptions {
   readonly at?: string;
@@ -117,9 +117,9 @@ async function namer({
   manifests,
   kubeconfig,
   config: file,
-}: EgressWhoOptions): Promise<(one: Binding) => Now> {
+}: EgressWhoOptions): Promise<(one: GatewayBinding) => Now> {
   if (manifests === undefined && kubeconfig === undefined) return () => ({});
-  const { objects, config } = await objectsOf({ manifests, kubeconfig, config: file });
+  const { objects, config } = await loadEgressObjects({ manifests, kubeconfig, config: file });
   const { compileEgress } = await import('../../controller/egress/compile-egress.ts');
   const { egressExplainer } = await import('../../controller/egress/decide.ts');
   const explain = egressExplainer(objects, compileEgress(objects, config.egress));
@@ -162,7 +162,7 @@ function gapText({ time, reason, lost }: GapRecord): string {
   }
 }
 
-function whoText(bindings: readonly (Binding & Now)[]): string {
+function whoText(bindings: readonly (GatewayBinding & Now)[]): string {
   const rows = bindings.map((one) => [
     one.begun ?? 'before the records',
     one.ended ?? 'no end',

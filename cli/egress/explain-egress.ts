@@ -8,7 +8,7 @@ import { warnEgressIsOff } from '../load.ts';
 import { table } from '../output.ts';
 
 /** The answer to one flow, in both forms. */
-export interface Answered {
+export interface ExplainedFlow {
   readonly value: object;
   /** With what was considered. */
   readonly text: () => string;
@@ -16,7 +16,7 @@ export interface Answered {
   readonly line: () => string;
 }
 
-export type EgressAnswerer = (flow: EgressFlow, where: string, considered: boolean) => Answered;
+export type EgressAnswerer = (flow: EgressFlow, where: string, considered: boolean) => ExplainedFlow;
 
 /** Says on standard error if agents steer nothing, because the feature gate is off. */
 export async function egressAnswerer({

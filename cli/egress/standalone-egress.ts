@@ -6,7 +6,7 @@ import { MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { EgressGateway } from '../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { nodeEgressViewer } from '../../controller/egress/node-egress.ts';
-import { policyText } from '../../controller/egress/order.ts';
+import { egressPolicyText } from '../../controller/egress/order.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 
@@ -69,7 +69,7 @@ export function egressView(
       const isSame = floating.length === 0 && unready.size === 0;
       const own = view({ ...objects, egressGateways: isSame ? all : usable.map(ownStatus) });
       candidacies = own?.candidacies ?? [];
-      tell(CROWDED, (own?.refused ?? []).map(policyText));
+      tell(CROWDED, (own?.refused ?? []).map(egressPolicyText));
       return own === null ? state : { ...state, egress: own };
     },
   };

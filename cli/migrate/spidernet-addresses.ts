@@ -1,13 +1,13 @@
 import { hasFamily, isInPool } from '../../controller/egress/pool.ts';
 import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
-import { type Interval, rangeText, subtract, union } from '../../lib/net/interval.ts';
+import { addressRangeText, type Interval, subtract, union } from '../../lib/net/interval.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { type Pair, type TheirGateway, withPartner } from './spidernet-gateway.ts';
 import type { TheirPolicy } from './spidernet-policy.ts';
 import { type Translated, toManifest } from './translation.ts';
 
 /** The gateway and the address of a translated policy. */
-export interface Placed {
+export interface PlacedPolicy {
   /** A further gateway, made of that of the policy; undefined: that of the policy. */
   readonly gateway?: string;
   /** The field `address`; undefined: the shared address, or the node's. */
@@ -34,8 +34,8 @@ export function placePolicies(
   gateway: TheirGateway,
   policies: readonly TheirPolicy[],
   freeName: (name: string) => string,
-): { readonly gateways: readonly Translated[]; readonly placed: ReadonlyMap<TheirPolicy, Placed> } {
-  const placed = new Map<TheirPolicy, Placed>();
+): { readonly gateways: readonly Translated[]; readonly placed: ReadonlyMap<TheirPolicy, PlacedPolicy> } {
+  const placed = new Map<TheirPolicy, PlacedPolicy>();
   const manifest = (name: string, ranges: readonly string[], more: object = {}): Translated => {
     const addresses = ranges.length === 0 ? {} : { addresses: { pools: [{ ranges }] } };
     const { nodeSelector } = gateway;
@@ -208,6 +208,6 @@ function single(text: string | undefined): Interval[] {
 }
 
 function textOf(family: Family, interval: Interval): string {
-  const text = rangeText(family, interval);
+  const text = addressRangeText(family, interval);
   return interval.first === interval.last ? text.slice(0, text.indexOf('-')) : text;
 }

@@ -6,16 +6,16 @@ import { selectsAll } from '../../apis/validate/egress/gateway.ts';
 import { show } from '../../apis/validate/problem.ts';
 import { checkSelector, toSelector } from '../../apis/validate/selector.ts';
 import {
-  addressAt,
   hasFamily,
   isInPool,
   type Pool,
   placeInPool,
+  poolAddress,
   toPool,
 } from '../../controller/egress/pool.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { presentItems } from './spidernet-schema.ts';
-import type { Given, Place } from './translation.ts';
+import type { FieldPlace, Given } from './translation.ts';
 
 /** An address of each family, in canonical form. */
 export type Pair = Readonly<Partial<Record<Family, string>>>;
@@ -38,7 +38,7 @@ export interface TheirGateway {
   readonly used: ReadonlyMap<string, Pair>;
 }
 
-export const LISTS = { 4: 'ipv4', 6: 'ipv6' } as const;
+export const FAMILY_FIELDS = { 4: 'ipv4', 6: 'ipv6' } as const;
 const DEFAULTS = { 4: 'ipv4DefaultEIP', 6: 'ipv6DefaultEIP' } as const;
 
 /** Reads a gateway that passed the schema; the result counts without errors. */
@@ -54,7 +54,10 @@ export function readGateway(given: Given, spec: FieldMap): TheirGateway {
     found.notice(['spec', field, 'policy'], message);
   }
   const ranges = FAMILIES.flatMap((family) =>
-    readRanges(asList(pools[LISTS[family]]), family, { found, path: ['spec', field, LISTS[family]] }),
+    readRanges(asList(pools[FAMILY_FIELDS[family]]), family, {
+      found,
+      path: ['spec', field, FAMILY_FIELDS[family]],
+    }),
   );
   const pool = toPool(ranges.map(({ text }) => text));
   warnOfUnpaired(ranges, { found, path: ['spec', field] });
@@ -93,18 +96,22 @@ function readNodeSelector({ found }: Given, spec: FieldMap): LabelSelector {
   return chosen;
 }
 
-function readRanges(list: readonly unknown[], family: Family, { found, path }: Place): readonly PoolRange[] {
+function readRanges(
+  list: readonly unknown[],
+  family: Family,
+  { found, path }: FieldPlace,
+): readonly PoolRange[] {
   return presentItems(list).flatMap(([index, text]) => {
     const at = [...path, index];
     checkRange(text, at, found);
     const range = parsePoolRange(text);
     if (range !== null && range.family !== family)
-      found.error(at, `${show(text)} is IPv${range.family}; move it to ${LISTS[range.family]}`);
+      found.error(at, `${show(text)} is IPv${range.family}; move it to ${FAMILY_FIELDS[range.family]}`);
     return range ?? [];
   });
 }
 
-function warnOfUnpaired(ranges: readonly PoolRange[], { found, path }: Place): void {
+function warnOfUnpaired(ranges: readonly PoolRange[], { found, path }: FieldPlace): void {
   const [ipv4 = 0n, ipv6 = 0n] = FAMILIES.map((family) =>
     ranges
       .filter((range) => range.family === family)
@@ -117,14 +124,14 @@ function warnOfUnpaired(ranges: readonly PoolRange[], { found, path }: Place): v
   found.warning(path, message);
 }
 
-function readDefaults(pools: FieldMap, pool: Pool, { found, path }: Place): Pair {
+function readDefaults(pools: FieldMap, pool: Pool, { found, path }: FieldPlace): Pair {
   const pairs = FAMILIES.flatMap((family) => {
     const text = pools[DEFAULTS[family]];
     if (typeof text !== 'string') return [];
     const at = [...path, DEFAULTS[family]];
     checkAddress(text, [family], at, found);
     if (parseAddress(text)?.family === family && !isInPool(pool, text)) {
-      const list = `${path.at(-1)}.${LISTS[family]}`;
+      const list = `${path.at(-1)}.${FAMILY_FIELDS[family]}`;
       found.error(at, `${text} is in no range of ${list}; add it there, or choose one of them`);
     }
     return [[family, canonicalAddress(text)] as const];
@@ -164,7 +171,7 @@ function readUsed({ raw, found }: Given): ReadonlyMap<string, Pair> {
 export function readPair(raw: unknown): Pair {
   const fields = asFields(raw) ?? {};
   const pairs = FAMILIES.flatMap((family) => {
-    const text = fields[LISTS[family]];
+    const text = fields[FAMILY_FIELDS[family]];
     const address = typeof text === 'string' ? parseAddress(text) : null;
     return address?.family === family ? [[family, formatAddress(address)] as const] : [];
   });
@@ -177,6 +184,6 @@ export function withPartner(pair: Pair, { pool, isPaired }: TheirGateway): Pair 
   const address = pair[known];
   if (!isPaired || address === undefined || pair[missing] !== undefined) return pair;
   const place = placeInPool(pool, address);
-  const partner = place < 0n ? null : addressAt(pool, missing, place);
+  const partner = place < 0n ? null : poolAddress(pool, missing, place);
   return partner === null ? pair : { ...pair, [missing]: partner };
 }

@@ -6,9 +6,9 @@ import { canonicalCidr, checkCidr } from '../../apis/validate/ipblock.ts';
 import { type FieldPath, show } from '../../apis/validate/problem.ts';
 import { checkSelector, toSelector } from '../../apis/validate/selector.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { LISTS, type Pair, readPair } from './spidernet-gateway.ts';
+import { FAMILY_FIELDS, type Pair, readPair } from './spidernet-gateway.ts';
 import { presentItems } from './spidernet-schema.ts';
-import type { Given, Place } from './translation.ts';
+import type { FieldPlace, Given } from './translation.ts';
 
 /** A policy of egressgateway, of any of its kinds. */
 export interface TheirPolicy {
@@ -21,7 +21,7 @@ export interface TheirPolicy {
   readonly isFirstProposal: boolean;
   readonly gateway: string | undefined;
   readonly appliedTo: EgressAppliedTo;
-  readonly to: readonly Destination[];
+  readonly to: readonly PolicyDestination[];
   /** Node: the address of the gateway node, also where the gateway has pools. */
   readonly allocation: 'Shared' | 'Dedicated' | 'Fixed' | 'Node';
   /** The addresses that the spec names. */
@@ -32,7 +32,7 @@ export interface TheirPolicy {
   readonly priority: number | undefined;
 }
 
-export interface Destination {
+export interface PolicyDestination {
   readonly cidr: string;
   readonly family: 4 | 6;
   readonly path: FieldPath;
@@ -105,7 +105,7 @@ function readAppliedTo(given: Given, raw: FieldMap, { kind }: Form): EgressAppli
 }
 
 /** Null if there is none, or nothing in it but the subnets of v1. */
-function readSelector(raw: FieldMap, { found, path }: Place): LabelSelector | null {
+function readSelector(raw: FieldMap, { found, path }: FieldPlace): LabelSelector | null {
   const fields = asFields(raw[String(path.at(-1))]);
   if (fields === null) return null;
   checkSelector(fields, path, found);
@@ -136,7 +136,7 @@ function readPodSubnets({ found }: Given, raw: FieldMap): string[] {
 }
 
 /** CIDRs in canonical form; items that are none are errors. */
-function readCidrs(list: unknown, { found, path }: Place): Destination[] {
+function readCidrs(list: unknown, { found, path }: FieldPlace): PolicyDestination[] {
   return presentItems(asList(list)).flatMap(([index, text]) => {
     const at = [...path, index];
     const parsed = checkCidr(text, at, found);
@@ -145,7 +145,7 @@ function readCidrs(list: unknown, { found, path }: Place): Destination[] {
 }
 
 /** `destSubnet`, or `destCIDR` as it was first called; empty: every destination outside. */
-function readDestinations({ found }: Given, spec: FieldMap): Destination[] {
+function readDestinations({ found }: Given, spec: FieldMap): PolicyDestination[] {
   if (spec.destCIDR !== undefined && spec.destSubnet !== undefined)
     found.error(['spec', 'destCIDR'], 'is the earlier name of destSubnet, which is given too; leave one out');
   const field = spec.destCIDR === undefined ? 'destSubnet' : 'destCIDR';
@@ -158,7 +158,7 @@ type Address = Pick<TheirPolicy, 'allocation' | 'fixed'>;
 function readAddress({ found }: Given, spec: FieldMap): Address {
   const path = ['spec', 'egressIP'];
   const { useNodeIP, allocatorPolicy = 'default', ...fields } = asFields(spec.egressIP) ?? {};
-  const fixed = readFixed(fields, LISTS, { found, path });
+  const fixed = readFixed(fields, FAMILY_FIELDS, { found, path });
   const isFixed = Object.keys(fixed).length > 0;
   if (useNodeIP === true) {
     if (isFixed) found.error([...path, 'useNodeIP'], 'excludes ipv4 and ipv6; leave out one of the two');
@@ -185,7 +185,11 @@ function readFirstAddress({ found }: Given, spec: FieldMap): Address {
   return { allocation: Object.keys(fixed).length > 0 ? 'Fixed' : 'Node', fixed };
 }
 
-function readFixed(fields: FieldMap, names: Readonly<Record<4 | 6, string>>, { found, path }: Place): Pair {
+function readFixed(
+  fields: FieldMap,
+  names: Readonly<Record<4 | 6, string>>,
+  { found, path }: FieldPlace,
+): Pair {
   const pairs = FAMILIES.flatMap((family) => {
     const text = fields[names[family]];
     if (typeof text !== 'string') return [];

@@ -7,10 +7,10 @@ import { hasError, show } from '../../apis/validate/problem.ts';
 import { reportSchema } from '../../apis/validate/schema-problem.ts';
 import { toPool } from '../../controller/egress/pool.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { type Placed, placePolicies } from './spidernet-addresses.ts';
+import { type PlacedPolicy, placePolicies } from './spidernet-addresses.ts';
 import { readGateway, type TheirGateway } from './spidernet-gateway.ts';
 import { sayInside, warnOfInside } from './spidernet-inside.ts';
-import { type Destination, readPolicy, type TheirPolicy } from './spidernet-policy.ts';
+import { type PolicyDestination, readPolicy, type TheirPolicy } from './spidernet-policy.ts';
 import { CLUSTER_INFO_SCHEMA, GATEWAY_SCHEMA, POLICY_SCHEMA, presentFields } from './spidernet-schema.ts';
 import { type Given, type SourceSystem, type Translated, toManifest } from './translation.ts';
 
@@ -210,7 +210,7 @@ function namespaceLabels(others: readonly Given[]): ReadonlyMap<string, string |
 function toPolicies(
   policy: TheirPolicy,
   name: string | undefined,
-  { gateway = name, address, families }: Placed,
+  { gateway = name, address, families }: PlacedPolicy,
   rename: (name: string) => string,
 ): Translated[] {
   const { kind, namespace, given, appliedTo, to, priority } = policy;
@@ -218,10 +218,10 @@ function toPolicies(
     const spec = { appliedTo: [appliedTo], ...fields, ...present({ priority }) };
     return { manifest: toManifest(kind, own, namespace, spec), from: given };
   };
-  const isServed = ({ family }: Destination): boolean => families === null || families.includes(family);
+  const isServed = ({ family }: PolicyDestination): boolean => families === null || families.includes(family);
   const served = to.filter(isServed);
   const unserved = to.filter((one) => !isServed(one));
-  const list = (some: readonly Destination[]) =>
+  const list = (some: readonly PolicyDestination[]) =>
     some.length === 0 ? {} : { to: some.map(({ cidr }) => cidr) };
   const own = toObject(policy.name, {
     ...present({ gateway }),

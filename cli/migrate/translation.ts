@@ -1,9 +1,9 @@
 import type { FieldPath } from '../../apis/schema/json-schema.ts';
 import type { Findings } from '../../apis/validate/problem.ts';
-import type { RawObject } from '../../controller/watch/raw-objects.ts';
+import type { WrittenObject } from '../../controller/watch/raw-objects.ts';
 
 /** An object of another system, with the lines that are said of it. */
-export interface Given extends RawObject {
+export interface Given extends WrittenObject {
   readonly found: Findings;
 }
 
@@ -42,7 +42,7 @@ export function toManifest(kind: string, name: string, namespace: string, spec: 
 }
 
 /** Where something is said: an object, and a field in it. */
-export interface Place {
+export interface FieldPlace {
   readonly found: Findings;
   readonly path: FieldPath;
 }

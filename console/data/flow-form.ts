@@ -14,7 +14,7 @@ export type FlowValues = Readonly<Partial<Record<FlowField, string>>>;
  * The flow that is asked about; empty fields are left out. Values are not checked here: the node
  * does, and says what is wrong.
  */
-export function toFlow(values: FlowValues): Flow {
+export function flowOfForm(values: FlowValues): Flow {
   const flow: Partial<Record<FlowField, string | number>> = {};
   for (const field of FLOW_FIELDS) {
     const text = (values[field] ?? '').trim();

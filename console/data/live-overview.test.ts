@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type OverviewChange, type OverviewLine, policyKey } from '../../apis/console.ts';
+import { type OverviewChange, type OverviewLine, overviewPolicyKey } from '../../apis/console.ts';
 import { sampleOverview, samplePolicy } from '../../test/console/sample-cluster.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { ApiError } from './api.ts';
-import { type Connection, LiveOverview, linesOf, withChange } from './live-overview.ts';
+import { type LiveConnection, LiveOverview, streamLines, withChange } from './live-overview.ts';
 
 const OVERVIEW = sampleOverview({ nodes: 4, policies: 3 });
 const WHOLE: OverviewLine = { type: 'overview', overview: OVERVIEW };
@@ -44,7 +44,7 @@ function started() {
   return { clock, streams, live, changed };
 }
 
-function errorOf({ connection }: { readonly connection: Connection }): string {
+function errorOf({ connection }: { readonly connection: LiveConnection }): string {
   return connection.kind === 'waiting' ? connection.error.message : '';
 }
 
@@ -147,7 +147,7 @@ describe('the live overview', () => {
 
 async function lines(chunks: readonly Uint8Array[], longest?: number): Promise<string[]> {
   const stream = ReadableStream.from(chunks) as ReadableStream<Uint8Array>;
-  return await Array.fromAsync(linesOf(stream, longest));
+  return await Array.fromAsync(streamLines(stream, longest));
 }
 
 describe('lines of a stream', () => {
@@ -200,10 +200,10 @@ describe('a change of the overview', () => {
 
   it('adds, removes and moves policies by their order', () => {
     const added = samplePolicy(7, 4);
-    const [first, second] = OVERVIEW.policies.map(policyKey);
-    const order = [policyKey(added), second ?? '', first ?? ''];
+    const [first, second] = OVERVIEW.policies.map(overviewPolicyKey);
+    const order = [overviewPolicyKey(added), second ?? '', first ?? ''];
     const after = withChange(OVERVIEW, { ...CHANGE, policies: [added], order });
-    assert.deepEqual(after.policies.map(policyKey), order);
+    assert.deepEqual(after.policies.map(overviewPolicyKey), order);
     assert.throws(() => withChange(OVERVIEW, { ...CHANGE, policies: [added] }), /without a place/);
     assert.throws(() => withChange(OVERVIEW, { ...CHANGE, order: ['nodewall.io/none'] }), /no policy/);
   });

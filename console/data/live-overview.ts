@@ -3,7 +3,7 @@ import {
   type OverviewChange,
   type OverviewLine,
   type OverviewPolicy,
-  policyKey,
+  overviewPolicyKey,
 } from '../../apis/console.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -14,7 +14,7 @@ import { ApiError } from './api.ts';
  * connecting: the first answer is on its way. live: changes are shown as they come. waiting: the
  * stream ended, and is tried again.
  */
-export type Connection =
+export type LiveConnection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
   | { readonly kind: 'waiting'; readonly error: ApiError; readonly seconds: number };
@@ -41,7 +41,7 @@ export class LiveOverview extends EventTarget {
   #overview: Overview | null = null;
   /** When the time of the Overview was read, by the clock. */
   #readAt = 0;
-  #connection: Connection = { kind: 'connecting' };
+  #connection: LiveConnection = { kind: 'connecting' };
   #stop = new AbortController();
   #cancelWait = (): void => {};
 
@@ -55,7 +55,7 @@ export class LiveOverview extends EventTarget {
     return this.#overview;
   }
 
-  get connection(): Connection {
+  get connection(): LiveConnection {
     return this.#connection;
   }
 
@@ -89,7 +89,7 @@ export class LiveOverview extends EventTarget {
     };
     try {
       sign();
-      for await (const line of linesOf(await this.#options.open(signal))) {
+      for await (const line of streamLines(await this.#options.open(signal))) {
         sign();
         if (line !== '') this.#receive(JSON.parse(line) as OverviewLine);
       }
@@ -121,7 +121,7 @@ export class LiveOverview extends EventTarget {
     this.#cancelWait = this.#options.clock.after(wait, () => this.start());
   }
 
-  #say(connection: Connection): void {
+  #say(connection: LiveConnection): void {
     this.#connection = connection;
     this.dispatchEvent(new Event('change'));
   }
@@ -135,7 +135,7 @@ const LONGEST = 64 << 20;
  * feed is dropped, as it was cut off. Throws where a line is longer than `longest` characters, or
  * not UTF-8.
  */
-export async function* linesOf(
+export async function* streamLines(
   stream: ReadableStream<Uint8Array>,
   longest = LONGEST,
 ): AsyncGenerator<string, void, undefined> {
@@ -184,8 +184,9 @@ function withNodes({ nodes }: Overview, change: OverviewChange): Overview['nodes
 function withPolicies({ policies }: Overview, change: OverviewChange): Overview['policies'] {
   if (change.policies === undefined && change.order === undefined) return policies;
   const byKey = new Map<string, OverviewPolicy>();
-  for (const policy of [...policies, ...(change.policies ?? [])]) byKey.set(policyKey(policy), policy);
-  const order = change.order ?? policies.map(policyKey);
+  for (const policy of [...policies, ...(change.policies ?? [])])
+    byKey.set(overviewPolicyKey(policy), policy);
+  const order = change.order ?? policies.map(overviewPolicyKey);
   if (change.order === undefined && byKey.size > order.length) throw new Error('a policy without a place');
   return order.map((key) => {
     const policy = byKey.get(key);

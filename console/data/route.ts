@@ -2,13 +2,13 @@
 export const PAGES = ['in-force', 'drops', 'explain', 'preview', 'audit', 'rollouts', 'lint'] as const;
 export type PageName = (typeof PAGES)[number];
 
-export interface Route {
+export interface PageRoute {
   readonly page: PageName;
   readonly parameters: URLSearchParams;
 }
 
 /** The first page for whatever names none. */
-export function toRoute(hash: string): Route {
+export function toPageRoute(hash: string): PageRoute {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2);
   const page = PAGES.find((name) => name === path) ?? PAGES[0];
   return { page, parameters: new URLSearchParams(query) };

@@ -5,17 +5,17 @@ import { toHash } from '../data/route.ts';
 import { dataTable } from '../view/data-table.ts';
 import { explainLink } from '../view/explain-link.ts';
 import { askedText } from '../view/failure.ts';
-import { Loaded } from '../view/loaded.ts';
+import { LoadedDocument } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
-import { namesText, numberText, serviceText, timeText } from '../view/texts.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
+import { namesText, numberText, protocolAndPort, timeText } from '../view/texts.ts';
 
 /** Verdicts that policies with `mode: Audit` would have given. */
 export class AuditPage extends LitElement {
   static override properties = { parameters: { attribute: false } };
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       form {
@@ -24,7 +24,7 @@ export class AuditPage extends LitElement {
     `,
   ];
   declare parameters: URLSearchParams;
-  readonly #audit = new Loaded<Audit>(this, {
+  readonly #audit = new LoadedDocument<Audit>(this, {
     load: (signal) => getDocument(`../overviews/audit${nodeQuery(this.parameters)}`, signal),
   });
   #asked: string | null = null;
@@ -109,7 +109,7 @@ function peerTable(peers: readonly AuditPeer[]): TemplateResult {
     rows: peers,
     columns: [
       { title: 'Peer', style: 'name', cell: ({ peer }) => peer },
-      { title: 'Service', style: 'short', cell: serviceText },
+      { title: 'Service', style: 'short', cell: protocolAndPort },
       { title: 'Would', cell: ({ verdict }) => verdictText(verdict) },
       { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
       { title: 'Direction', style: 'short', cell: ({ direction }) => direction },

@@ -4,11 +4,11 @@ import { getDocument } from '../data/api.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
 import { explainLink } from '../view/explain-link.ts';
 import { askedText } from '../view/failure.ts';
-import { Loaded } from '../view/loaded.ts';
+import { LoadedDocument } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
 import { sparkline, stepChart } from '../view/step-chart.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
-import { countText, namesText, numberText, rateText, serviceText, timeText } from '../view/texts.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
+import { countText, namesText, numberText, protocolAndPort, rateText, timeText } from '../view/texts.ts';
 
 /** Milliseconds: nodes report once a minute. */
 const EVERY = 10_000;
@@ -20,8 +20,8 @@ const CLOCK = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit'
 /** Packets that rules drop and reject: now and over a day, by rule, node and peer. */
 export class DropsPage extends LitElement {
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       .figures {
@@ -68,11 +68,11 @@ export class DropsPage extends LitElement {
       }
     `,
   ];
-  readonly #drops = new Loaded<Drops>(this, {
+  readonly #drops = new LoadedDocument<Drops>(this, {
     load: (signal) => getDocument('../overviews/drops', signal),
     every: EVERY,
   });
-  readonly #peers = new Loaded<DeniedPeers>(this, {
+  readonly #peers = new LoadedDocument<DeniedPeers>(this, {
     load: (signal) => getDocument('../overviews/peers', signal),
   });
 
@@ -160,7 +160,7 @@ function peerTable(peers: DeniedPeers['peers']): TemplateResult {
     columns: [
       { title: 'Peer', style: 'name', cell: ({ peer }) => peer },
       { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
-      { title: 'Service', style: 'short', cell: serviceText },
+      { title: 'Service', style: 'short', cell: protocolAndPort },
       { title: 'Verdict', cell: ({ verdict }) => verdictText(verdict) },
       { title: 'Rule now', style: 'name', cell: ruleNow },
       { title: 'Connections', style: 'number', cell: ({ connections }) => numberText(connections) },

@@ -3,13 +3,13 @@ import type { OverviewNode } from '../../apis/console.ts';
 import { flowText, outcomeText, reasonText } from '../../apis/explanation-text.ts';
 import type { Considered, Explanation, Flow } from '../../apis/flow.ts';
 import { type ApiError, getDocument } from '../data/api.ts';
-import { FLOW_FIELDS, type FlowField, type FlowValues, toFlow, toFlowValues } from '../data/flow-form.ts';
+import { FLOW_FIELDS, type FlowField, type FlowValues, flowOfForm, toFlowValues } from '../data/flow-form.ts';
 import { toHash } from '../data/route.ts';
 import '../view/copy-line.ts';
 import { dataTable } from '../view/data-table.ts';
 import { failureBlock } from '../view/failure.ts';
 import { verdictText } from '../view/marks.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 
 const PROTOCOLS = ['tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp'];
 /** Fields that most questions leave empty. */
@@ -41,8 +41,8 @@ export class ExplainPage extends LitElement {
     busy: { state: true },
   };
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       .fields {
@@ -123,7 +123,7 @@ export class ExplainPage extends LitElement {
   protected override updated(changed: PropertyValues<this>): void {
     const [node, flow] = [this.parameters.get('node'), this.parameters.get('flow')];
     if (changed.has('parameters') && node !== null && flow !== null)
-      void this.#ask(node, toFlow(this.#values));
+      void this.#ask(node, flowOfForm(this.#values));
   }
 
   protected override render(): TemplateResult {
@@ -177,7 +177,7 @@ export class ExplainPage extends LitElement {
     event.preventDefault();
     const form = new FormData(event.target as HTMLFormElement);
     const values = Object.fromEntries(FLOW_FIELDS.map((field) => [field, String(form.get(field) ?? '')]));
-    const { traffic, ...rest } = toFlow(values);
+    const { traffic, ...rest } = flowOfForm(values);
     const flow = traffic === 'NodePort' ? { ...rest, traffic } : rest;
     const node = String(form.get('node') ?? '').trim();
     const hash = toHash('explain', { node, flow: JSON.stringify(flow) });

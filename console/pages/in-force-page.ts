@@ -2,8 +2,8 @@ import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Overview, StatusProblem } from '../../apis/console.ts';
 import { toHash } from '../data/route.ts';
 import { dataTable } from '../view/data-table.ts';
-import { markOf, markText, NODE_MARKS, POLICY_MARKS } from '../view/marks.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { markOf, markTemplate, NODE_MARKS, POLICY_MARKS } from '../view/marks.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { countText, numberText } from '../view/texts.ts';
 import './node-list.ts';
 import './node-policy-grid.ts';
@@ -24,8 +24,8 @@ export class InForcePage extends LitElement {
     showsAll: { state: true },
   };
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       .views {
@@ -199,6 +199,6 @@ function counts(
   const byPhase = Map.groupBy(values, ({ phase }) => phase);
   return [...byPhase].map(
     ([phase, { length }]) =>
-      html`<span>${markText({ ...markOf(marks, phase), words: `${numberText(length)} ${phase}` })}</span>`,
+      html`<span>${markTemplate({ ...markOf(marks, phase), words: `${numberText(length)} ${phase}` })}</span>`,
   );
 }

@@ -4,8 +4,8 @@ import type { FindingKind } from '../../apis/lint/finding.ts';
 import { getDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
 import { flowLink } from '../view/explain-link.ts';
-import { Loaded } from '../view/loaded.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { LoadedDocument } from '../view/loaded.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { countText, namesText, numberText, timeText } from '../view/texts.ts';
 
 /** A reader's action for each kind. */
@@ -21,8 +21,8 @@ const MEANINGS: Readonly<Record<FindingKind, string>> = {
 /** The findings of `nodewall lint` on the policies in force. */
 export class LintPage extends LitElement {
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       h2 + p {
@@ -30,7 +30,9 @@ export class LintPage extends LitElement {
       }
     `,
   ];
-  readonly #lint = new Loaded<Lint>(this, { load: (signal) => getDocument('../overviews/lint', signal) });
+  readonly #lint = new LoadedDocument<Lint>(this, {
+    load: (signal) => getDocument('../overviews/lint', signal),
+  });
 
   protected override render(): TemplateResult {
     return html`

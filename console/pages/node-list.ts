@@ -3,8 +3,8 @@ import type { Overview, OverviewNode } from '../../apis/console.ts';
 import { type NodeRow, nodeRows } from '../data/matrix.ts';
 import { toHash } from '../data/route.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
-import { CELL_MARKS, markOf, markText, NODE_MARKS } from '../view/marks.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
+import { CELL_MARKS, markOf, markTemplate, NODE_MARKS } from '../view/marks.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { ageText, countText, numberText, timeText } from '../view/texts.ts';
 
 /** Rows that are shown at first, and with each further wish. */
@@ -22,8 +22,8 @@ export class NodeList extends LitElement {
     most: { state: true },
   };
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       ul {
@@ -83,7 +83,7 @@ export class NodeList extends LitElement {
     { title: 'Node', style: 'name', cell: ({ index }) => this.#node(index)?.name },
     {
       title: 'Phase',
-      cell: ({ index }) => markText(markOf(NODE_MARKS, this.#node(index)?.phase ?? 'Unknown')),
+      cell: ({ index }) => markTemplate(markOf(NODE_MARKS, this.#node(index)?.phase ?? 'Unknown')),
     },
     {
       title: 'Policies in force',
@@ -124,7 +124,7 @@ export class NodeList extends LitElement {
         ({ policy, exception }) =>
           html`<li>
             <a href=${toHash('in-force', { filter: policy.name })}>${policy.name}</a>
-            ${markText(markOf(CELL_MARKS, exception.state))} ${exception.reason}
+            ${markTemplate(markOf(CELL_MARKS, exception.state))} ${exception.reason}
           </li>`,
       )}
       ${left > 0 ? html`<li class="muted">${numberText(left)} more</li>` : nothing}

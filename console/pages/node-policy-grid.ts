@@ -4,13 +4,13 @@ import {
   cellState,
   type Overview,
   type OverviewPolicy,
-  policyKey,
+  overviewPolicyKey,
 } from '../../apis/console.ts';
 import { exceptionAt, isUnusual, type NodeRow, nodeRows } from '../data/matrix.ts';
 import { toHash } from '../data/route.ts';
-import { CELL_MARKS, type Mark, markOf, markText } from '../view/marks.ts';
+import { CELL_MARKS, type Mark, markOf, markTemplate } from '../view/marks.ts';
 import { styleOf } from '../view/style-of.ts';
-import { BASE } from '../view/styles.ts';
+import { BASE_STYLES } from '../view/styles.ts';
 import { ageText, countText } from '../view/texts.ts';
 
 /** Pixels: as in the style below. */
@@ -37,7 +37,7 @@ export class NodePolicyGrid extends LitElement {
     first: { state: true },
   };
   static override styles = [
-    BASE,
+    BASE_STYLES,
     css`
       .scroll {
         overflow: auto;
@@ -209,7 +209,7 @@ export class NodePolicyGrid extends LitElement {
         </table>
       </div>
       <p class="legend">
-        ${Object.values(CELL_MARKS).map(markText)}
+        ${Object.values(CELL_MARKS).map(markTemplate)}
         <span>empty: the policy does not apply to the node</span>
       </p>
     `;
@@ -308,7 +308,7 @@ export class NodePolicyGrid extends LitElement {
     const state = cellState(this.overview, policy, index);
     const mark = markOfCell(state);
     return html`<b>${node.name}</b> × <b>${policy.name}</b>:
-      ${mark === null ? 'does not apply' : markText(mark)}${this.#noteRest(state, policy, index)}`;
+      ${mark === null ? 'does not apply' : markTemplate(mark)}${this.#noteRest(state, policy, index)}`;
   }
 
   /** Version, since when, and why. */
@@ -340,7 +340,7 @@ function markOfCell(state: CellState): Mark | null {
 }
 
 function titleOf(policy: OverviewPolicy): string {
-  return `${policyKey(policy)}, tier ${policy.tier}, ${policy.mode}: ${policy.message}`;
+  return `${overviewPolicyKey(policy)}, tier ${policy.tier}, ${policy.mode}: ${policy.message}`;
 }
 
 /** Stands for rows that are not made. */

@@ -1,11 +1,16 @@
 import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
-import { type Overview, type OverviewPolicy, type PolicyException, policyKey } from '../../apis/console.ts';
+import {
+  type Overview,
+  type OverviewPolicy,
+  overviewPolicyKey,
+  type PolicyException,
+} from '../../apis/console.ts';
 import { indexesOf, isUnusual, type StateCounts, sizeOf, stateCounts } from '../data/matrix.ts';
 import { toHash } from '../data/route.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
-import { CELL_MARKS, markOf, markText, POLICY_MARKS } from '../view/marks.ts';
+import { CELL_MARKS, markOf, markTemplate, POLICY_MARKS } from '../view/marks.ts';
 import { styleOf } from '../view/style-of.ts';
-import { BASE, TABLES } from '../view/styles.ts';
+import { BASE_STYLES, TABLE_STYLES } from '../view/styles.ts';
 import { ageText, countText, namesText, numberText, timeText } from '../view/texts.ts';
 
 /** Nodes that are named of each exception; By node has all. */
@@ -21,8 +26,8 @@ export class PolicyList extends LitElement {
     open: { state: true },
   };
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     css`
       .toggle {
         font: inherit;
@@ -112,7 +117,7 @@ export class PolicyList extends LitElement {
       name: 'Policies',
       rows: shown,
       columns: this.#columns,
-      below: (policy) => (this.open.has(policyKey(policy)) ? this.#detail(policy) : nothing),
+      below: (policy) => (this.open.has(overviewPolicyKey(policy)) ? this.#detail(policy) : nothing),
     });
   }
 
@@ -123,7 +128,7 @@ export class PolicyList extends LitElement {
       style: 'short',
       cell: ({ tier, priority }) => html`${tier} <span class="muted">${priority}</span>`,
     },
-    { title: 'Phase', cell: ({ phase }) => markText(markOf(POLICY_MARKS, phase)) },
+    { title: 'Phase', cell: ({ phase }) => markTemplate(markOf(POLICY_MARKS, phase)) },
     { title: 'In force on', cell: (policy) => coverage(policy, this.#countsOf(policy)) },
     { title: 'Version', style: 'short', cell: versionText },
     { title: 'Since', style: 'short', cell: (policy) => this.#since(policy) },
@@ -133,7 +138,7 @@ export class PolicyList extends LitElement {
 
   readonly #exceptionColumns: readonly Column<PolicyException>[] = [
     { title: 'Nodes', style: 'name', cell: ({ nodes }) => this.#names(nodes) },
-    { title: 'State', cell: ({ state }) => markText(markOf(CELL_MARKS, state)) },
+    { title: 'State', cell: ({ state }) => markTemplate(markOf(CELL_MARKS, state)) },
     {
       title: 'Since',
       style: 'short',
@@ -154,7 +159,7 @@ export class PolicyList extends LitElement {
 
   #name(policy: OverviewPolicy): TemplateResult {
     const { apiGroup, name, mode, traffic } = policy;
-    const key = policyKey(policy);
+    const key = overviewPolicyKey(policy);
     const kinds = [
       ...(mode === 'Audit' ? ['Audit'] : []),
       ...(traffic === 'Host' ? [] : [traffic]),
@@ -238,7 +243,7 @@ function states(counts: StateCounts): TemplateResult {
   return html`<span class="states"
     >${others.map(([state, count]) => {
       const mark = markOf(CELL_MARKS, state);
-      return markText({ ...mark, words: `${numberText(count)} ${mark.words}` });
+      return markTemplate({ ...mark, words: `${numberText(count)} ${mark.words}` });
     })}</span
   >`;
 }

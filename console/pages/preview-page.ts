@@ -10,8 +10,8 @@ import type {
 import { type ApiError, postDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
 import { askedText, failureBlock } from '../view/failure.ts';
-import { BASE, CONTROLS, TABLES } from '../view/styles.ts';
-import { countText, namesText, numberText, serviceText, timeText } from '../view/texts.ts';
+import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
+import { countText, namesText, numberText, protocolAndPort, timeText } from '../view/texts.ts';
 
 const EXAMPLE = `apiVersion: nodewall.io/v1alpha1
 kind: ClusterNetworkPolicy
@@ -22,8 +22,8 @@ spec: …`;
 export class PreviewPage extends LitElement {
   static override properties = { preview: { state: true }, error: { state: true }, busy: { state: true } };
   static override styles = [
-    BASE,
-    TABLES,
+    BASE_STYLES,
+    TABLE_STYLES,
     CONTROLS,
     css`
       form {
@@ -244,7 +244,7 @@ function impactTable(impact: PreviewImpact): TemplateResult {
             columns: [
               { title: 'Newly denied peer', style: 'name', cell: ({ peer }) => peer },
               { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
-              { title: 'Service', style: 'short', cell: serviceText },
+              { title: 'Service', style: 'short', cell: protocolAndPort },
               { title: 'Connections', style: 'number', cell: ({ connections }) => numberText(connections) },
               {
                 title: 'Live',

@@ -2,9 +2,9 @@ import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Overview, OverviewRollout } from '../../apis/console.ts';
 import { toHash } from '../data/route.ts';
 import '../view/copy-line.ts';
-import { markOf, markText, ROLLOUT_MARKS } from '../view/marks.ts';
+import { markOf, markTemplate, ROLLOUT_MARKS } from '../view/marks.ts';
 import { styleOf } from '../view/style-of.ts';
-import { BASE } from '../view/styles.ts';
+import { BASE_STYLES } from '../view/styles.ts';
 import { numberText } from '../view/texts.ts';
 
 /** Nodes that are named; the status has no more than 20. */
@@ -14,7 +14,7 @@ const MOST_WAITING = 10;
 export class RolloutsPage extends LitElement {
   static override properties = { overview: { attribute: false } };
   static override styles = [
-    BASE,
+    BASE_STYLES,
     css`
       article {
         border: 1px solid var(--line);
@@ -96,7 +96,7 @@ function article(rollout: OverviewRollout): TemplateResult {
     <article aria-label=${`Rollout of ${title}`}>
       <div class="title">
         <h2>${title}</h2>
-        ${markText(markOf(ROLLOUT_MARKS, state))}
+        ${markTemplate(markOf(ROLLOUT_MARKS, state))}
         <span class="muted">${progress}${pausedBy === null ? '' : `, by ${pausedBy === 'Command' ? 'a command' : 'failures'}`}</span>
       </div>
       ${progressBar(rollout)}

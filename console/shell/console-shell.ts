@@ -2,8 +2,8 @@ import { css, html, LitElement, nothing, type PropertyValues, type TemplateResul
 import { OVERVIEW_WATCH } from '../../apis/console.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { openStream } from '../data/api.ts';
-import { type Connection, LiveOverview } from '../data/live-overview.ts';
-import { type PageName, type Route, toHash, toRoute } from '../data/route.ts';
+import { type LiveConnection, LiveOverview } from '../data/live-overview.ts';
+import { type PageName, type PageRoute, toHash, toPageRoute } from '../data/route.ts';
 import { AuditPage } from '../pages/audit-page.ts';
 import { DropsPage } from '../pages/drops-page.ts';
 import { ExplainPage } from '../pages/explain-page.ts';
@@ -12,7 +12,7 @@ import { LintPage } from '../pages/lint-page.ts';
 import { PreviewPage } from '../pages/preview-page.ts';
 import { RolloutsPage } from '../pages/rollouts-page.ts';
 import { failureBlock } from '../view/failure.ts';
-import { BASE, CONTROLS } from '../view/styles.ts';
+import { BASE_STYLES, CONTROLS } from '../view/styles.ts';
 import { timeText } from '../view/texts.ts';
 
 for (const [name, page] of Object.entries({
@@ -40,7 +40,7 @@ const TITLES: Readonly<Record<PageName, string>> = {
 export class ConsoleShell extends LitElement {
   static override properties = { route: { state: true } };
   static override styles = [
-    BASE,
+    BASE_STYLES,
     CONTROLS,
     css`
       header {
@@ -114,7 +114,7 @@ export class ConsoleShell extends LitElement {
       }
     `,
   ];
-  declare route: Route;
+  declare route: PageRoute;
   readonly #live = new LiveOverview({
     open: (signal) => openStream(`../${OVERVIEW_WATCH}`, signal),
     clock: systemClock,
@@ -123,7 +123,7 @@ export class ConsoleShell extends LitElement {
 
   constructor() {
     super();
-    this.route = toRoute(location.hash);
+    this.route = toPageRoute(location.hash);
   }
 
   override connectedCallback(): void {
@@ -142,7 +142,7 @@ export class ConsoleShell extends LitElement {
 
   readonly #onChange = (): void => this.requestUpdate();
   readonly #onHash = (): void => {
-    this.route = toRoute(location.hash);
+    this.route = toPageRoute(location.hash);
   };
   readonly #retry = (): void => this.#live.start();
 
@@ -179,7 +179,7 @@ export class ConsoleShell extends LitElement {
     this.renderRoot.querySelector('main')?.focus();
   };
 
-  #connectionText(connection: Connection): TemplateResult {
+  #connectionText(connection: LiveConnection): TemplateResult {
     const { overview } = this.#live;
     switch (connection.kind) {
       case 'connecting':

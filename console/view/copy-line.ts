@@ -1,11 +1,11 @@
 import { css, html, LitElement } from 'lit';
-import { BASE, CONTROLS } from './styles.ts';
+import { BASE_STYLES, CONTROLS } from './styles.ts';
 
 /** A line for a shell, with a button that copies it. */
 export class CopyLine extends LitElement {
   static override properties = { line: {}, copied: { state: true } };
   static override styles = [
-    BASE,
+    BASE_STYLES,
     CONTROLS,
     css`
       :host {

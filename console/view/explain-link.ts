@@ -2,7 +2,7 @@ import { html, nothing, type TemplateResult } from 'lit';
 import { toHash } from '../data/route.ts';
 
 /** A row's facts of a flow. */
-export interface KnownFlow {
+interface KnownFlow {
   readonly direction: string;
   readonly peer: string;
   readonly traffic?: string;

@@ -1,6 +1,6 @@
 import './copy-line.ts';
 import { html, nothing, type TemplateResult } from 'lit';
-import type { Asked } from '../../apis/console-documents.ts';
+import type { AskedNodes } from '../../apis/console-documents.ts';
 import type { ApiError } from '../data/api.ts';
 import { countText } from './texts.ts';
 
@@ -58,7 +58,7 @@ function wayOut({ status }: ApiError): string {
 const MOST_NAMED = 5;
 
 /** Which nodes a document is made of: nobody may take the answers of some for those of all. */
-export function askedText({ nodes, failed, notAsked }: Asked): TemplateResult {
+export function askedText({ nodes, failed, notAsked }: AskedNodes): TemplateResult {
   return html`
     <p class="muted">
       ${countText(nodes.length - failed.length, 'node')}

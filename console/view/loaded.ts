@@ -13,7 +13,7 @@ export interface LoadOptions<T> {
  * A document for a page: read when the page is shown, again and again if wanted, and not while the
  * browser hides the page. Keeps the last one also when a later reading fails, and says so.
  */
-export class Loaded<T> implements ReactiveController {
+export class LoadedDocument<T> implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #options: LoadOptions<T>;
   #value: T | null = null;

@@ -66,7 +66,7 @@ export function markOf(marks: Readonly<Record<string, Mark>>, state: string): Ma
   return mark ?? { sign: '?', tone: 'warn', words: state };
 }
 
-export function markText({ sign, tone, words }: Mark): TemplateResult {
+export function markTemplate({ sign, tone, words }: Mark): TemplateResult {
   return html`<span class="mark ${tone}"><span class="sign" aria-hidden="true">${sign}</span
     >${words}</span
   >`;

@@ -5,7 +5,7 @@ const WIDTH = 960;
 const HEIGHT = 120;
 const BASE = 100;
 
-export interface Steps {
+interface Steps {
   /** Oldest first; the last one is still being filled. */
   readonly values: readonly number[];
   /** How many steps the axis has; values before those that there are were not counted. */

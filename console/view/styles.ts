@@ -1,7 +1,7 @@
 import { css } from 'lit';
 
 /** For every page and element: headings, tables, controls, focus. */
-export const BASE = css`
+export const BASE_STYLES = css`
   :host {
     display: block;
     overflow-wrap: break-word;
@@ -114,7 +114,7 @@ export const BASE = css`
   }
 `;
 
-export const TABLES = css`
+export const TABLE_STYLES = css`
   .scroll {
     position: relative;
     overflow-x: auto;

@@ -59,7 +59,7 @@ export function namesText(names: readonly string[], count = names.length, most =
 }
 
 /** As in `tcp 22`. */
-export function serviceText({
+export function protocolAndPort({
   protocol,
   port,
 }: {

@@ -2,11 +2,11 @@ import { isFolded, NODE_FLOW, type NodeFlow, type NodeFlows } from '../../apis/n
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { TIME } from '../../apis/schema/shape.ts';
 import type { NodeWindow } from './gaps.ts';
-import { NodeClass, type Seen, type SeenUse } from './node-class.ts';
+import { NodeClass, type SeenTraffic, type SeenUse } from './node-class.ts';
 import { CLIENT_PORTS, scanners, sortOwners } from './odd-source.ts';
 import { PeerOwners } from './peer-owner.ts';
 import { isAlike, roleLabels } from './roles.ts';
-import { evidenceOf, type SeenService, serviceOf, serviceText } from './seen-service.ts';
+import { evidenceOf, type SeenService, seenServiceText, toSeenService } from './seen-service.ts';
 
 /** Beyond them, nodes that serve nearly the same are one class, as they mostly are one role. */
 const MOST_CLASSES = 128;
@@ -45,7 +45,7 @@ export class AdviceCollector {
     local.nodes.push(node);
     const valid = flows.filter(NODE_FLOW.accepts);
     for (const kind of valid) {
-      const service = serviceOf(kind);
+      const service = toSeenService(kind);
       const by = guaranteeOf(kind, guarantee);
       if (by === null)
         local.add(toSeen(kind, service), {
@@ -54,7 +54,7 @@ export class AdviceCollector {
         });
       else {
         local.guarantee(by, { kinds: 1, connections: kind.connections });
-        if (by === 'failsafe' && isServed(service)) local.served.add(serviceText(service));
+        if (by === 'failsafe' && isServed(service)) local.served.add(seenServiceText(service));
       }
     }
     const count = (of: unknown): number => Math.max(0, Number(of) || 0);
@@ -87,7 +87,7 @@ export class AdviceCollector {
     for (const use of local.uses.values()) {
       use.nodeCount = 1;
       const { service } = use.seen;
-      if (isServed(service) && isSolid(use)) local.served.add(serviceText(service));
+      if (isServed(service) && isSolid(use)) local.served.add(seenServiceText(service));
     }
     const served = [...local.served].sort();
     const of = this.owners.nodes.get(local.nodes[0] ?? '');
@@ -113,7 +113,10 @@ function isServed({ direction, traffic, port }: SeenService): boolean {
   return direction === 'ingress' && traffic === 'Host' && port !== null;
 }
 
-function toSeen({ verdict, decision, allPorts, direction, flow }: NodeFlow, service: SeenService): Seen {
+function toSeen(
+  { verdict, decision, allPorts, direction, flow }: NodeFlow,
+  service: SeenService,
+): SeenTraffic {
   const isOfClient = direction === 'ingress' && (flow.dstPort ?? 0) >= CLIENT_PORTS;
   if (verdict !== 'Allow') return { service, reason: 'denied' };
   if (decision !== null && decision.verdict !== 'Allow')

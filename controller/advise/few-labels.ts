@@ -47,7 +47,7 @@ export function fewLabels(
     chosen.push(best.one);
     left = best.still;
   }
-  return toSelector(chosen);
+  return selectorOfRequirements(chosen);
 }
 
 /** Labels that are there before those that are not. */
@@ -56,7 +56,7 @@ function textOf({ key, operator }: LabelSelectorRequirement): string {
 }
 
 /** `matchLabels` where it can say it. */
-export function toSelector(requirements: Requirements): LabelSelector {
+export function selectorOfRequirements(requirements: Requirements): LabelSelector {
   const isLabel = ({ operator, values = [] }: LabelSelectorRequirement): boolean =>
     operator === 'In' && values.length === 1;
   const all = canonicalRequirements({ matchExpressions: requirements });

@@ -11,7 +11,7 @@ import {
 } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 
-export interface Folded {
+interface Folded {
   readonly blocks: readonly IPBlock[];
   /** Whether they cover more than what was given. */
   readonly isWider: boolean;

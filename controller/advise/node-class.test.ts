@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { seenKind } from '../../test/fake/seen-kind.ts';
-import { NodeClass, type Reason } from './node-class.ts';
+import { NodeClass, type UnadvisedReason } from './node-class.ts';
 import { PeerOwners } from './peer-owner.ts';
-import { evidenceOf, serviceOf } from './seen-service.ts';
+import { evidenceOf, toSeenService } from './seen-service.ts';
 
 const OWNERS = new PeerOwners(NO_OBJECTS, 8);
 
-function add(to: NodeClass, kind: NodeFlow, node = 'n', reason: Reason | null = null): void {
-  const service = serviceOf(kind);
+function add(to: NodeClass, kind: NodeFlow, node = 'n', reason: UnadvisedReason | null = null): void {
+  const service = toSeenService(kind);
   to.add({ service, reason }, { owner: OWNERS.ownerOf(kind, service), evidence: evidenceOf(kind, node) });
 }
 

@@ -1,5 +1,5 @@
-import { isSingle, type Owner, widened } from './peer-owner.ts';
-import { addEvidence, type Evidence, type SeenService, serviceKey, sumOf } from './seen-service.ts';
+import { isSinglePeer, type Owner, widened } from './peer-owner.ts';
+import { addEvidence, type Evidence, type SeenService, seenServiceKey, sumOf } from './seen-service.ts';
 
 export interface OwnerEvidence {
   readonly owner: Owner;
@@ -19,19 +19,19 @@ export const REASONS = {
   'unnamed-protocol': 'no rule can name the protocol, but by allowing all traffic',
   'too-many': 'beyond the number of services that fit into few rules',
 };
-export type Reason = keyof typeof REASONS;
+export type UnadvisedReason = keyof typeof REASONS;
 
 /** A service, or flows that are in no rule, whatever else is seen. */
-export interface Seen {
+export interface SeenTraffic {
   readonly service: SeenService;
   /** Null: a rule may allow it. */
-  readonly reason: Reason | null;
+  readonly reason: UnadvisedReason | null;
   /** The rule that denies it; only with `denied-now`. */
   readonly rule?: string | undefined;
 }
 
 /** An owner of a service, with the reason why no rule may name it. */
-export interface SeenOwner extends Seen, OwnerEvidence {}
+export interface SeenOwner extends SeenTraffic, OwnerEvidence {}
 
 /** The most addresses of a service that are told apart, and then the most networks. */
 const MOST_BLOCKS = 1_024;
@@ -43,14 +43,14 @@ const MOST_ASIDES = 5_000;
  * other addresses become their networks, and then one owner for the family, where they are many.
  */
 export class SeenUse {
-  readonly seen: Seen;
+  readonly seen: SeenTraffic;
   /** Nodes where it was seen. */
   nodeCount = 0;
   readonly owners = new Map<string, OwnerEvidence>();
   #blocks = 0;
   #level: 0 | 1 | 2 = 0;
 
-  constructor(seen: Seen) {
+  constructor(seen: SeenTraffic) {
     this.seen = seen;
   }
 
@@ -103,10 +103,10 @@ export class NodeClass {
   }
 
   /** Keeps no reference to the evidence. Returns the use that has it now. */
-  add(seen: Seen, one: OwnerEvidence): SeenUse {
+  add(seen: SeenTraffic, one: OwnerEvidence): SeenUse {
     const key = seenKey(seen);
     const isOfMany = seen.reason === 'many-ports' && seen.service.direction === 'ingress';
-    if (isOfMany && 'cidr' in one.owner && isSingle(one.owner)) this.folded.add(one.owner.key);
+    if (isOfMany && 'cidr' in one.owner && isSinglePeer(one.owner)) this.folded.add(one.owner.key);
     const use = this.uses.get(key) ?? new SeenUse(seen);
     const isNewAside = seen.reason !== null && !use.owners.has(one.owner.key);
     if (isNewAside && ++this.#asides > MOST_ASIDES) this.leftOut++;
@@ -143,6 +143,6 @@ export class NodeClass {
   }
 }
 
-function seenKey({ service, reason, rule }: Seen): string {
-  return `${serviceKey(service)} ${reason} ${rule ?? ''}`;
+function seenKey({ service, reason, rule }: SeenTraffic): string {
+  return `${seenServiceKey(service)} ${reason} ${rule ?? ''}`;
 }

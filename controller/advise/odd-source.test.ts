@@ -6,7 +6,7 @@ import { toClusterObjects } from '../../test/properties/pipeline.ts';
 import { NodeClass, type SeenUse } from './node-class.ts';
 import { scanners, sortOwners } from './odd-source.ts';
 import { PeerOwners } from './peer-owner.ts';
-import { evidenceOf, serviceOf } from './seen-service.ts';
+import { evidenceOf, toSeenService } from './seen-service.ts';
 
 const ADMIN = '198.51.100.1';
 const SCANNER = '203.0.113.66';
@@ -16,7 +16,7 @@ function classOf(kinds: readonly NodeFlow[], objects: readonly object[] = []): N
   const owners = new PeerOwners(objects.length === 0 ? NO_OBJECTS : toClusterObjects(objects), 8);
   const found = new NodeClass();
   for (const kind of kinds) {
-    const service = serviceOf(kind);
+    const service = toSeenService(kind);
     const seen = { service, reason: kind.allPorts === true ? ('many-ports' as const) : null };
     found.add(seen, { owner: owners.ownerOf(kind, service), evidence: evidenceOf(kind, 'n') });
   }

@@ -1,5 +1,5 @@
-import type { NodeClass, OwnerEvidence, Reason, SeenOwner, SeenUse } from './node-class.ts';
-import { isSingle } from './peer-owner.ts';
+import type { NodeClass, OwnerEvidence, SeenOwner, SeenUse, UnadvisedReason } from './node-class.ts';
+import { isSinglePeer } from './peer-owner.ts';
 import type { SeenService } from './seen-service.ts';
 
 /** Fewer connections are seen once, or twice by chance. */
@@ -20,7 +20,7 @@ const MANY_PEERS = 8;
 export function scanners({ uses, folded }: Pick<NodeClass, 'uses' | 'folded'>): Set<string> {
   const inward = [...uses.values()].filter(({ seen }) => seen.service.direction === 'ingress');
   const ownersOf = (some: (use: SeenUse) => boolean) =>
-    inward.filter(some).map(({ owners }) => [...owners.values()].filter(({ owner }) => isSingle(owner)));
+    inward.filter(some).map(({ owners }) => [...owners.values()].filter(({ owner }) => isSinglePeer(owner)));
   const isServed = ({ seen: { service, reason } }: SeenUse): boolean =>
     reason === null && service.port !== null && service.port < CLIENT_PORTS;
   const ports = tally(ownersOf(isServed).flat());
@@ -60,7 +60,7 @@ export function sortOwners({ seen, owners }: SeenUse, suspicions: Suspicions): S
   const ofNodes = weightOf(others.filter(({ owner }) => owner.kind === 'node'));
   const total = others.reduce((sum, { evidence }) => sum + evidence.connections, 0);
   const isOfClient = (service.port ?? 0) >= CLIENT_PORTS && total < FEW_OF_CLIENT_PORT;
-  const reasonOf = (one: OwnerEvidence): Reason | null => {
+  const reasonOf = (one: OwnerEvidence): UnadvisedReason | null => {
     const { key, kind } = one.owner;
     if (reason !== null) return reason;
     if (scanning.has(key)) return 'scanner';
@@ -76,7 +76,7 @@ export function sortOwners({ seen, owners }: SeenUse, suspicions: Suspicions): S
 /** Whether most peers of a service with many come so seldom that it is no sign of anything. */
 function isForEverybody(owners: readonly OwnerEvidence[]): boolean {
   const outside = owners.filter(({ owner }) => owner.kind === 'block');
-  if (outside.some(({ owner }) => !isSingle(owner))) return true;
+  if (outside.some(({ owner }) => !isSinglePeer(owner))) return true;
   const counts = outside.map(({ evidence }) => evidence.connections).sort((a, b) => a - b);
   return counts.length >= MANY_PEERS && (counts[counts.length >> 1] ?? 0) < FEW;
 }

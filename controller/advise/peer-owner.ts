@@ -154,7 +154,7 @@ function shapeText({ namespace, labels, serviceAccount }: PodShape): string {
 }
 
 /** Whether one peer is behind it. */
-export function isSingle(owner: Owner): boolean {
+export function isSinglePeer(owner: Owner): boolean {
   if ('cidr' in owner) return owner.cidr.length === BITS[owner.cidr.family];
   return owner.kind === 'node' || owner.kind === 'pods';
 }

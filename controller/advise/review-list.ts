@@ -2,12 +2,12 @@ import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 import { utcText } from '../../lib/process/clock.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { REASONS, type Reason, type SeenOwner } from './node-class.ts';
-import { compareServices, serviceText, sumOf } from './seen-service.ts';
+import { REASONS, type SeenOwner, type UnadvisedReason } from './node-class.ts';
+import { compareServices, seenServiceText, sumOf } from './seen-service.ts';
 
 /** Flows of one peer that are in no rule, and why: somebody has to look at them. */
 export interface ReviewItem {
-  readonly reason: Reason;
+  readonly reason: UnadvisedReason;
   readonly role: string;
   readonly direction: Direction;
   readonly traffic: PolicyTraffic;
@@ -52,7 +52,7 @@ export function reviewItems(
       same
         .map((one) => one.service)
         .sort(compareServices)
-        .map(serviceText),
+        .map(seenServiceText),
     );
     return {
       reason,

@@ -1,6 +1,6 @@
 import type { NamespacedName, NetworkPolicyPeer, Node } from '../../apis/objects.ts';
 import { type Address, BITS, familyOf } from '../../lib/net/address.ts';
-import { fewLabels, toSelector } from './few-labels.ts';
+import { fewLabels, selectorOfRequirements } from './few-labels.ts';
 import { toIPBlock } from './fold-cidrs.ts';
 import type { Owner, PodShape } from './peer-owner.ts';
 import { hostnameSelector, type Role } from './roles.ts';
@@ -123,5 +123,5 @@ function workloadPeers(shape: PodShape, others: readonly PodShape[]): NetworkPol
 }
 
 function inNamespaces(values: readonly string[]) {
-  return toSelector([{ key: 'kubernetes.io/metadata.name', operator: 'In', values }]);
+  return selectorOfRequirements([{ key: 'kubernetes.io/metadata.name', operator: 'In', values }]);
 }

@@ -2,10 +2,10 @@ import type { ClusterNetworkPolicySpec, Direction, PolicyTraffic } from '../../a
 import { present } from '../../lib/sharing/present.ts';
 import type { SeenOwner, SeenUse } from './node-class.ts';
 import { sortOwners } from './odd-source.ts';
-import { isSingle } from './peer-owner.ts';
+import { isSinglePeer } from './peer-owner.ts';
 import { draftPeers, type Surroundings } from './role-peers.ts';
 import type { Role } from './roles.ts';
-import { type AdvisedRule, joinDrafts, type RuleDraft, toRule } from './rule-draft.ts';
+import { type AdvisedRule, joinDrafts, type RuleDraft, toAdvisedRule } from './rule-draft.ts';
 import { compareServices } from './seen-service.ts';
 
 /** The most rules of a role, those that close the rest included. */
@@ -43,7 +43,7 @@ export function rolePolicies(
   const listOf = (wanted: Direction, traffic: PolicyTraffic): AdvisedRule[] => {
     if (!directions.includes(wanted) || (wanted === 'egress' && traffic === 'NodePort')) return [];
     const own = few.filter((one) => one.direction === wanted && one.traffic === traffic);
-    const rules = own.map((draft) => toRule(draft, maxCidrs, role.nodes.length));
+    const rules = own.map((draft) => toAdvisedRule(draft, maxCidrs, role.nodes.length));
     // Once it is enforced, its records say what it drops.
     const rest = { name: wanted === 'ingress' ? 'in-rest' : 'out-rest', action: 'Drop' as const };
     return [...rules, { rule: { ...rest, enableLogging: true }, evidence: null }];
@@ -101,7 +101,7 @@ function useDrafts(
 ): RuleDraft[] {
   // An address of a pod that is gone will be another pod's.
   const odd = owners.flatMap(({ owner, reason }) =>
-    owner.kind === 'block' && reason !== null && isSingle(owner) ? owner.cidr : [],
+    owner.kind === 'block' && reason !== null && isSinglePeer(owner) ? owner.cidr : [],
   );
   const good = owners.filter(({ reason }) => reason === null);
   const form = service.port === null && service.type === null ? 'everything' : 'ports';

@@ -1,7 +1,7 @@
 import type { LabelSelector, Node } from '../../apis/objects.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
-import { fewLabels, toSelector } from './few-labels.ts';
+import { fewLabels, selectorOfRequirements } from './few-labels.ts';
 import type { NodeClass } from './node-class.ts';
 
 const HOSTNAME = 'kubernetes.io/hostname';
@@ -96,7 +96,7 @@ export function roleLabels({ labels }: Node): string {
 export function hostnameSelector(nodes: readonly Node[]): LabelSelector | null {
   const values = nodes.flatMap(({ labels }) => labels[HOSTNAME] ?? []);
   if (values.length === 0 || values.length < nodes.length) return null;
-  return toSelector([{ key: HOSTNAME, operator: 'In', values }]);
+  return selectorOfRequirements([{ key: HOSTNAME, operator: 'In', values }]);
 }
 
 /** Classes that are alike become the largest of them; quiet ones join those that are not. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { parseAddress } from '../../lib/net/address.ts';
 import { seenKind } from '../../test/fake/seen-kind.ts';
-import { joinDrafts, type RuleDraft, toRule } from './rule-draft.ts';
+import { joinDrafts, type RuleDraft, toAdvisedRule } from './rule-draft.ts';
 import { evidenceOf } from './seen-service.ts';
 
 function draft(peers: readonly string[], ports: readonly number[]): RuleDraft {
@@ -90,7 +90,7 @@ describe('the rule of a draft', () => {
     const one = draft([], [2049]);
     const evidence = [evidenceOf(seenKind('10.9.8.41', 2049), 'n')];
     const services = one.services.map((service) => ({ ...service, evidence }));
-    const { rule } = toRule({ ...one, services, peers, avoid }, 1, 1);
+    const { rule } = toAdvisedRule({ ...one, services, peers, avoid }, 1, 1);
     const excepted =
       JSON.stringify(rule.from)
         .match(/"except":\[.*?\]/g)

@@ -14,7 +14,7 @@ import { present } from '../../lib/sharing/present.ts';
 import { foldCidrs } from './fold-cidrs.ts';
 import { listed } from './gaps.ts';
 import type { DraftPeer } from './role-peers.ts';
-import { compareServices, type Evidence, type SeenService, serviceText, sumOf } from './seen-service.ts';
+import { compareServices, type Evidence, type SeenService, seenServiceText, sumOf } from './seen-service.ts';
 
 /**
  * The matches of a rule: ports, or none, because Services bring theirs, or because no rule names
@@ -125,18 +125,18 @@ export interface AdvisedRule {
  *
  * @param nodeCount nodes of the role
  */
-export function toRule(draft: RuleDraft, maxCidrs: number, nodeCount: number): AdvisedRule {
+export function toAdvisedRule(draft: RuleDraft, maxCidrs: number, nodeCount: number): AdvisedRule {
   const { direction, form, unseen } = draft;
   const services = draft.services.map(({ service }) => service);
   const { remarks, peers, toServices } = peersOf(draft, maxCidrs);
   const rare = draft.services.filter((one) => one.nodeCount < nodeCount);
-  const rareTexts = rare.map((one) => `${serviceText(one.service)} on ${one.nodeCount}`);
+  const rareTexts = rare.map((one) => `${seenServiceText(one.service)} on ${one.nodeCount}`);
   if (rare.length > 0) remarks.push(`seen on some of the ${nodeCount} nodes only: ${listed(rareTexts)}`);
   if (unseen > 0)
     remarks.push(`joined, to have few rules: allows ${unseen} pairs of peer and port that were not seen`);
   if (form === 'everything')
     remarks.push(
-      `no rule can name protocol ${listed(services.map(serviceText))}: allows all traffic of these peers`,
+      `no rule can name protocol ${listed(services.map(seenServiceText))}: allows all traffic of these peers`,
     );
   const sum = sumOf(draft.services.flatMap(({ evidence }) => evidence));
   return {
@@ -167,7 +167,7 @@ function someOf<T>(list: readonly T[]): readonly T[] | undefined {
 
 function nameOf(form: RuleDraft['form'], [first, ...more]: readonly SeenService[]): string {
   if (form === 'services' || first === undefined) return 'services';
-  const name = serviceText(first).replace(' ', '-');
+  const name = seenServiceText(first).replace(' ', '-');
   const own = typeof first.protocol === 'number' ? `protocol-${name}` : name;
   return more.length === 0 ? own : `${own}-and-${more.length}-more`;
 }

@@ -20,7 +20,7 @@ export interface SeenService {
 const WITH_PORTS: readonly unknown[] = ['tcp', 'udp', 'sctp'];
 const WITH_TYPES: readonly unknown[] = ['icmp', 'icmpv6', 'igmp'];
 
-export function serviceOf(kind: NodeFlow): SeenService {
+export function toSeenService(kind: NodeFlow): SeenService {
   const { direction, traffic, protocol, allPorts } = kind;
   // No rule can name port 0.
   const port = WITH_PORTS.includes(protocol) ? kind.port || undefined : null;
@@ -31,12 +31,12 @@ export function serviceOf(kind: NodeFlow): SeenService {
 }
 
 /** `tcp 22`, `icmp 8`, `253`. */
-export function serviceText({ protocol, port, type }: SeenService): string {
+export function seenServiceText({ protocol, port, type }: SeenService): string {
   return protocol === null ? 'many or unknown ports' : [protocol, port ?? type ?? ''].join(' ').trim();
 }
 
-export function serviceKey(service: SeenService): string {
-  return `${service.direction} ${service.traffic} ${serviceText(service)}`;
+export function seenServiceKey(service: SeenService): string {
+  return `${service.direction} ${service.traffic} ${seenServiceText(service)}`;
 }
 
 /** Ingress first, Host first, then by protocol and number. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
-import { Bundle, type BundleManifest } from '../../lib/process/bundle.ts';
+import { type BundleManifest, SupportBundle } from '../../lib/process/bundle.ts';
 import type { KubeApi, KubeRequest } from '../kubeapi/kube-api.ts';
 import { KubeError } from '../kubeapi/kube-error.ts';
 import { collectCluster } from './cluster-bundle.ts';
@@ -234,7 +234,7 @@ async function collected(request: KubeApi, withFlows: boolean) {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-bundle-'));
   try {
     const path = join(folder, 'bundle.tar.gz');
-    const bundle = new Bundle(path, { version: '0.1.0', now: 0 });
+    const bundle = new SupportBundle(path, { version: '0.1.0', now: 0 });
     const seen: string[] = [];
     const progress = (done: number, all: number): void => void seen.push(`${done}/${all}`);
     await collectCluster({ request, bundle, nodes: NODES, withFlows, progress });

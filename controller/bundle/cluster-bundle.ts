@@ -7,7 +7,7 @@ import { FLOWS_LEFT_OUT, type NodeFlows } from '../../apis/node-flows.ts';
 import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import { type Bundle, pathPart } from '../../lib/process/bundle.ts';
+import { pathPart, type SupportBundle } from '../../lib/process/bundle.ts';
 import { atOnce, Lane } from '../../lib/process/lane.ts';
 import { logLines } from '../../lib/process/log-lines.ts';
 import { knownFields } from '../../lib/sharing/known-fields.ts';
@@ -15,11 +15,11 @@ import { type Redact, redactor } from '../../lib/sharing/redact.ts';
 import { askNode } from '../kubeapi/ask-nodes.ts';
 import { type KubeApi, type ListedObject, listObjects } from '../kubeapi/kube-api.ts';
 import { CONTROLLER_STATE, metricsText, NODE_FIELDS } from './node-fields.ts';
-import { type CollectedList, LISTS, NODE_VIEW, PODS } from './own-objects.ts';
+import { COLLECTED_LISTS, type CollectedList, NODE_VIEW, PODS } from './own-objects.ts';
 
 export interface ClusterBundleOptions {
   readonly request: KubeApi;
-  readonly bundle: Bundle;
+  readonly bundle: SupportBundle;
   /** The Nodes whose agents are asked. */
   readonly nodes: readonly string[];
   /** Whether their flow inventories are part of it. */
@@ -92,7 +92,7 @@ class ClusterBundle {
     const { request, bundle, nodes } = this.#options;
     const asked = new Set(nodes);
     const found = new Map<string, readonly ListedObject[]>();
-    await atOnce(LISTS, LISTS_AT_ONCE, async (list) => {
+    await atOnce(COLLECTED_LISTS, LISTS_AT_ONCE, async (list) => {
       const { name, path, query = {}, node } = list;
       const wanted = { path, query, timeout: LIST_PATIENCE };
       const { objects, isCut } = (await this.#had(name, listObjects(request, wanted, MOST_OBJECTS))) ?? {};
@@ -105,7 +105,7 @@ class ClusterBundle {
       for (const one of kept) for (const known of namesOf(one)) this.#names.add(known);
       found.set(name, kept);
     });
-    for (const { name, fields } of LISTS) await this.#writeList(name, fields, found.get(name));
+    for (const { name, fields } of COLLECTED_LISTS) await this.#writeList(name, fields, found.get(name));
     return found;
   }
 

@@ -1,13 +1,13 @@
 import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
 import type { NodeData } from '../../apis/node-question.ts';
-import type { Fields } from '../../lib/sharing/known-fields.ts';
+import type { KnownFields } from '../../lib/sharing/known-fields.ts';
 
-const COUNT: Fields = { packets: 'plain', bytes: 'plain', lastHit: 'plain' };
+const COUNT: KnownFields = { packets: 'plain', bytes: 'plain', lastHit: 'plain' };
 
 // FailsafeEntry (apis/config.ts).
-const FAILSAFE_ENTRY: Fields = { each: 'plain' };
+const FAILSAFE_ENTRY: KnownFields = { each: 'plain' };
 // Flow and Answer (apis/flow.ts).
-const FLOW: Fields = {
+const FLOW: KnownFields = {
   direction: 'plain',
   src: 'plain',
   dst: 'plain',
@@ -22,7 +22,7 @@ const FLOW: Fields = {
   interfaceGroup: 'plain',
   traffic: 'plain',
 };
-const ANSWER: Fields = {
+const ANSWER: KnownFields = {
   verdict: 'plain',
   policy: 'plain',
   rule: 'plain',
@@ -37,7 +37,7 @@ const ANSWER: Fields = {
 /**
  * Fields of a controller's answer (apis/controller-state.ts). Metrics are filtered by metricsText.
  */
-export const CONTROLLER_STATE: Fields = {
+export const CONTROLLER_STATE: KnownFields = {
   name: 'plain',
   version: 'plain',
   nodejs: 'plain',
@@ -73,7 +73,7 @@ export const CONTROLLER_STATE: Fields = {
  * The fields that are taken of a node's answers, whatever it answers. Metrics are filtered by
  * metricsText.
  */
-export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Fields>> = {
+export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, KnownFields>> = {
   machine: {
     time: 'plain',
     version: 'plain',

@@ -1,5 +1,5 @@
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import type { Fields } from '../../lib/sharing/known-fields.ts';
+import type { KnownFields } from '../../lib/sharing/known-fields.ts';
 
 /** A list that the bundle has. */
 export interface CollectedList {
@@ -7,19 +7,19 @@ export interface CollectedList {
   readonly name: string;
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  readonly fields: Fields;
+  readonly fields: KnownFields;
   /** Objects are about a Node: those of others are left out. The name of the Node. */
   readonly node?: (object: Readonly<Record<string, unknown>>) => string | undefined;
 }
 
-const METADATA: Fields = {
+const METADATA: KnownFields = {
   name: 'plain',
   namespace: 'plain',
   generation: 'plain',
   creationTimestamp: 'plain',
   deletionTimestamp: 'plain',
 };
-const CONDITIONS: Fields = [
+const CONDITIONS: KnownFields = [
   {
     type: 'plain',
     status: 'plain',
@@ -30,8 +30,8 @@ const CONDITIONS: Fields = [
   },
 ];
 /** The path of a webhook is secret. */
-const SERVICE: Fields = { name: 'plain', namespace: 'plain', port: 'plain' };
-const WEBHOOKS: Fields = {
+const SERVICE: KnownFields = { name: 'plain', namespace: 'plain', port: 'plain' };
+const WEBHOOKS: KnownFields = {
   metadata: METADATA,
   webhooks: [
     {
@@ -44,13 +44,13 @@ const WEBHOOKS: Fields = {
     },
   ],
 };
-const CONTAINER_STATE: Fields = {
+const CONTAINER_STATE: KnownFields = {
   waiting: { reason: 'text', message: 'text' },
   running: { startedAt: 'plain' },
   terminated: { exitCode: 'plain', signal: 'plain', reason: 'text', startedAt: 'plain', finishedAt: 'plain' },
 };
-const REPLICAS: Fields = { each: 'plain' };
-const WORKLOAD: Fields = {
+const REPLICAS: KnownFields = { each: 'plain' };
+const WORKLOAD: KnownFields = {
   metadata: METADATA,
   spec: {
     replicas: 'plain',
@@ -60,7 +60,7 @@ const WORKLOAD: Fields = {
   },
   status: REPLICAS,
 };
-const POD: Fields = {
+const POD: KnownFields = {
   metadata: METADATA,
   spec: { nodeName: 'plain', hostNetwork: 'plain', containers: [{ name: 'plain', image: 'plain' }] },
   status: {
@@ -83,7 +83,7 @@ const POD: Fields = {
     ],
   },
 };
-const NODE: Fields = {
+const NODE: KnownFields = {
   metadata: METADATA,
   spec: {
     unschedulable: 'plain',
@@ -103,7 +103,7 @@ const NODE: Fields = {
     },
   },
 };
-const EVENT: Fields = {
+const EVENT: KnownFields = {
   metadata: METADATA,
   type: 'plain',
   reason: 'text',
@@ -115,13 +115,13 @@ const EVENT: Fields = {
   lastTimestamp: 'plain',
   eventTime: 'plain',
 };
-const DEFINITION: Fields = {
+const DEFINITION: KnownFields = {
   metadata: METADATA,
   spec: { versions: [{ name: 'plain', served: 'plain', storage: 'plain' }] },
   status: { conditions: CONDITIONS, storedVersions: ['plain'] },
 };
 /** Fields of our own kinds: the API server keeps those of the schema, and nothing else. */
-const OWN: Fields = { metadata: METADATA, spec: 'whole', status: 'whole' };
+const OWN: KnownFields = { metadata: METADATA, spec: 'whole', status: 'whole' };
 
 /** Fields of a node view besides the view itself. */
 export const NODE_VIEW = {
@@ -154,7 +154,7 @@ export const NODE_VIEW = {
     time: 'plain',
   },
   conditions: CONDITIONS,
-} as const satisfies Fields;
+} as const satisfies KnownFields;
 
 const SYSTEM = 'namespaces/nodewall-system';
 const OWN_KINDS = [
@@ -168,8 +168,8 @@ const OWN_KINDS = [
 ] as const;
 
 /** A role of RBAC: rules have names of resources and verbs. */
-const ROLE: Fields = { metadata: METADATA, rules: 'whole' };
-const BINDING: Fields = {
+const ROLE: KnownFields = { metadata: METADATA, rules: 'whole' };
+const BINDING: KnownFields = {
   metadata: METADATA,
   roleRef: { kind: 'plain', name: 'plain' },
   subjects: [{ kind: 'plain', namespace: 'plain', name: 'plain' }],
@@ -242,7 +242,7 @@ export const PODS: CollectedList = {
   node: ofPod,
 };
 
-export const LISTS: readonly CollectedList[] = [
+export const COLLECTED_LISTS: readonly CollectedList[] = [
   ...OWN_KINDS.map((kind) => ({
     name: kind,
     path: `/apis/nodewall.io/v1alpha1/${kind}`,

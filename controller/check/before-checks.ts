@@ -1,7 +1,7 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
-import { type CheckLine, isAtLeast, named, ok, problem, warning } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, isAtLeast, ok, problem, warning } from '../../lib/process/check-line.ts';
 import { type KubeApi, listObjects } from '../kubeapi/kube-api.ts';
-import { type Check, type CheckedObject, read } from './checked.ts';
+import { type CheckedObject, readObject, type SingleCheck } from './checked.ts';
 
 /** The README requires it. */
 const LEAST_KUBERNETES = [1, 32] as const;
@@ -10,7 +10,7 @@ const ARCHITECTURES = ['amd64', 'arm64'];
 const MOST_NODES = 15_000;
 
 /** Checks before nodewall is installed, and after. */
-export const BEFORE_CHECKS: Readonly<Record<string, Check>> = {
+export const BEFORE_CHECKS: Readonly<Record<string, SingleCheck>> = {
   'API server': apiServer,
   aggregation,
   nodes,
@@ -35,7 +35,7 @@ async function apiServer(request: KubeApi): Promise<readonly CheckLine[]> {
 /** Without the front proxy's CA nobody can be believed who comes by the aggregated API. */
 async function aggregation(request: KubeApi): Promise<readonly CheckLine[]> {
   const path = '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication';
-  const map = await read(request, path);
+  const map = await readObject(request, path);
   if (map?.data?.['requestheader-client-ca-file'] !== undefined)
     return [ok('aggregation', 'the API server can pass requests on, with the name of the user')];
   return [
@@ -63,7 +63,7 @@ async function nodes(request: KubeApi): Promise<readonly CheckLine[]> {
     lines.push(
       problem(
         'nodes',
-        `Linux before ${LEAST_KERNEL.join('.')}: ${named(old.map(({ name, kernel }) => `${name} (${kernel})`))}`,
+        `Linux before ${LEAST_KERNEL.join('.')}: ${firstNames(old.map(({ name, kernel }) => `${name} (${kernel})`))}`,
         'upgrade the kernel, or keep agents away from these nodes',
       ),
     );
@@ -71,7 +71,7 @@ async function nodes(request: KubeApi): Promise<readonly CheckLine[]> {
     lines.push(
       problem(
         'nodes',
-        `no image for: ${named(foreign.map((one) => `${one.name} (${one.architecture})`))}`,
+        `no image for: ${firstNames(foreign.map((one) => `${one.name} (${one.architecture})`))}`,
         'build an image for them',
       ),
     );
@@ -84,9 +84,9 @@ async function nodes(request: KubeApi): Promise<readonly CheckLine[]> {
 /** docs/nodeport.md, limits. */
 async function serviceProxy(request: KubeApi): Promise<readonly CheckLine[]> {
   const [proxy, cilium, felix] = await Promise.all([
-    read(request, '/api/v1/namespaces/kube-system/configmaps/kube-proxy'),
-    read(request, '/api/v1/namespaces/kube-system/configmaps/cilium-config'),
-    read(request, '/apis/crd.projectcalico.org/v1/felixconfigurations/default'),
+    readObject(request, '/api/v1/namespaces/kube-system/configmaps/kube-proxy'),
+    readObject(request, '/api/v1/namespaces/kube-system/configmaps/cilium-config'),
+    readObject(request, '/apis/crd.projectcalico.org/v1/felixconfigurations/default'),
   ]);
   const replaced = /^(?:true|strict)$/.test(cilium?.data?.['kube-proxy-replacement'] ?? '');
   const nothing = "NodePort policies close nothing there; use that system's own policies for NodePorts";
@@ -117,12 +117,12 @@ async function serviceProxy(request: KubeApi): Promise<readonly CheckLine[]> {
 async function otherFirewalls(request: KubeApi): Promise<readonly CheckLine[]> {
   const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
   const [cilium, endpoints, operator] = await Promise.all([
-    read(request, '/api/v1/namespaces/kube-system/configmaps/cilium-config'),
-    read<{ readonly items?: readonly CheckedObject[] }>(
+    readObject(request, '/api/v1/namespaces/kube-system/configmaps/cilium-config'),
+    readObject<{ readonly items?: readonly CheckedObject[] }>(
       request,
       '/apis/crd.projectcalico.org/v1/hostendpoints',
     ),
-    read(request, `${definitions}/ingressnodefirewalls.ingressnodefirewall.openshift.io`),
+    readObject(request, `${definitions}/ingressnodefirewalls.ingressnodefirewall.openshift.io`),
   ]);
   const found = [
     cilium?.data?.['enable-host-firewall'] === 'true' ? "Cilium's host firewall" : null,
@@ -141,7 +141,7 @@ async function otherFirewalls(request: KubeApi): Promise<readonly CheckLine[]> {
 
 /** docs/platforms.md. */
 async function podSecurity(request: KubeApi): Promise<readonly CheckLine[]> {
-  const namespace = await read(request, '/api/v1/namespaces/nodewall-system');
+  const namespace = await readObject(request, '/api/v1/namespaces/nodewall-system');
   if (namespace === null)
     return [ok('pod security', 'kustomize makes namespace nodewall-system with level privileged')];
   const level = namespace.metadata?.labels?.['pod-security.kubernetes.io/enforce'];

@@ -11,17 +11,17 @@ export interface CheckedObject {
 }
 
 /** Looks at one thing. Throws KubeError if it cannot. */
-export type Check = (request: KubeApi) => Promise<readonly CheckLine[]>;
+export type SingleCheck = (request: KubeApi) => Promise<readonly CheckLine[]>;
 
 /** Null: there is no such object. Throws KubeError. */
-export function read<T = CheckedObject>(request: KubeApi, path: string): Promise<T | null> {
+export function readObject<T = CheckedObject>(request: KubeApi, path: string): Promise<T | null> {
   return orNull(request<T>({ method: 'GET', path }));
 }
 
 /** All lines; a check that fails is a line too. */
 export async function runChecks(
   request: KubeApi,
-  checks: Readonly<Record<string, Check>>,
+  checks: Readonly<Record<string, SingleCheck>>,
 ): Promise<readonly CheckLine[]> {
   const lines = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {

@@ -1,7 +1,7 @@
 import { customResourceDefinitions } from '../../apis/schema/crd.ts';
-import { type CheckLine, named, ok, problem } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, ok, problem } from '../../lib/process/check-line.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { read } from './checked.ts';
+import { readObject } from './checked.ts';
 
 interface Definition {
   readonly spec: {
@@ -19,7 +19,7 @@ const PATH = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 export async function definitions(request: KubeApi, isInstalled: boolean): Promise<readonly CheckLine[]> {
   const ours = customResourceDefinitions();
   const theirs = await Promise.all(
-    ours.map(({ metadata: { name } }) => read<Definition>(request, `${PATH}/${name}`)),
+    ours.map(({ metadata: { name } }) => readObject<Definition>(request, `${PATH}/${name}`)),
   );
   const absent: string[] = [];
   const other: string[] = [];
@@ -32,14 +32,14 @@ export async function definitions(request: KubeApi, isInstalled: boolean): Promi
     return [
       problem(
         'definitions',
-        `of another version: ${named(other)}; what their schemas do not know is lost when an object is written`,
+        `of another version: ${firstNames(other)}; what their schemas do not know is lost when an object is written`,
         'kubectl apply --server-side -f deploy/crds (of this version)',
       ),
     ];
   if (absent.length === ours.length && !isInstalled) return [ok('definitions', 'none yet')];
   if (absent.length > 0)
     return [
-      problem('definitions', `missing: ${named(absent)}`, 'kubectl apply --server-side -f deploy/crds'),
+      problem('definitions', `missing: ${firstNames(absent)}`, 'kubectl apply --server-side -f deploy/crds'),
     ];
   return [ok('definitions', `${ours.length}, of this version`)];
 }

@@ -1,14 +1,14 @@
 import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
-import { type CheckLine, named, ok, warning } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, ok, warning } from '../../lib/process/check-line.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { type CheckedObject, read } from './checked.ts';
+import { type CheckedObject, readObject } from './checked.ts';
 
 const CHECK = 'endpoints';
 
 /** Whether endpoints of the Services of toServices count, which a pod must have. */
 export async function endpointsOfPods(request: KubeApi): Promise<readonly CheckLine[]> {
-  const list = await read<CheckedObject & { readonly items?: unknown }>(request, CONTROLLERS_PATH);
+  const list = await readObject<CheckedObject & { readonly items?: unknown }>(request, CONTROLLERS_PATH);
   const states = asList(list?.items).map((item) => asFields(asFields(item)?.state));
   if (states.every((state) => !Array.isArray(state?.leftOutServices))) return [];
   const names = [...new Set(states.flatMap((state) => asList(state?.leftOutServices).map(String)))].sort();
@@ -16,7 +16,7 @@ export async function endpointsOfPods(request: KubeApi): Promise<readonly CheckL
   return [
     warning(
       CHECK,
-      `no pod of the namespace has some endpoints, which toServices leaves out: ${named(names)}`,
+      `no pod of the namespace has some endpoints, which toServices leaves out: ${firstNames(names)}`,
       `if they are right, add to config.yaml in ConfigMap nodewall-config: endpointsWithoutPods: [${names.join(', ')}]`,
     ),
   ];

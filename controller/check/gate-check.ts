@@ -10,7 +10,7 @@ import {
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
-import { read } from './checked.ts';
+import { readObject } from './checked.ts';
 
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/nodewall-controller';
 const CONFIG = '/api/v1/namespaces/nodewall-system/configmaps/nodewall-config';
@@ -28,7 +28,7 @@ type Gates = Readonly<Record<GateName, Gate>>;
 
 /** The feature gates: on, off, or without a value, where each node keeps what it has. */
 export async function featureGates(request: KubeApi): Promise<readonly CheckLine[]> {
-  const [config, lease] = await Promise.all([read(request, CONFIG), read<Lease>(request, LEASE)]);
+  const [config, lease] = await Promise.all([readObject(request, CONFIG), readObject<Lease>(request, LEASE)]);
   const gateOf = (name: GateName): Gate => {
     const { enabled, problems } = gateSetting(config?.data ?? null, name);
     if (enabled !== null) return { enabled, why: null };

@@ -1,13 +1,13 @@
 import { X509Certificate } from 'node:crypto';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
-import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, ok, problem, warning } from '../../lib/process/check-line.ts';
 import { clientConfigs } from '../kubeapi/certificates/webhook-configurations.ts';
 import { isSecretPath } from '../kubeapi/certificates/webhook-paths.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
-import { type Check, type CheckedObject, read } from './checked.ts';
+import { type CheckedObject, readObject, type SingleCheck } from './checked.ts';
 import { endpointsOfPods } from './endpoints-check.ts';
 import { featureGates } from './gate-check.ts';
 import { clusterNetworks } from './networks-check.ts';
@@ -36,7 +36,7 @@ const LOGS = 'kubectl logs -n nodewall-system deployment/nodewall-controller';
 export async function isInstalled(request: KubeApi): Promise<boolean> {
   const isThere = async (path: string): Promise<boolean> => {
     try {
-      return (await read(request, path)) !== null;
+      return (await readObject(request, path)) !== null;
     } catch (error) {
       if (isKubeError(error, 'Forbidden')) return true;
       throw error;
@@ -49,7 +49,7 @@ export async function isInstalled(request: KubeApi): Promise<boolean> {
  * Checks of the controllers.
  * @param now milliseconds since 1970
  */
-export function installedChecks(now: number): Readonly<Record<string, Check>> {
+export function installedChecks(now: number): Readonly<Record<string, SingleCheck>> {
   return {
     controllers: (request) => leader(request, now),
     pods: workloads,
@@ -64,7 +64,7 @@ export function installedChecks(now: number): Readonly<Record<string, Check>> {
 }
 
 async function leader(request: KubeApi, now: number): Promise<readonly CheckLine[]> {
-  const { holderIdentity = '', renewTime = '' } = (await read<Lease>(request, LEASE))?.spec ?? {};
+  const { holderIdentity = '', renewTime = '' } = (await readObject<Lease>(request, LEASE))?.spec ?? {};
   const age = now - Date.parse(renewTime);
   if (holderIdentity !== '' && age <= LEASE_OLD) return [ok('controllers', `${holderIdentity} leads`)];
   const since = renewTime === '' ? '' : `; the Lease was last renewed at ${renewTime}`;
@@ -72,7 +72,10 @@ async function leader(request: KubeApi, now: number): Promise<readonly CheckLine
 }
 
 async function workloads(request: KubeApi): Promise<readonly CheckLine[]> {
-  const [deployment, daemonSet] = await Promise.all([read(request, DEPLOYMENT), read(request, DAEMON_SET)]);
+  const [deployment, daemonSet] = await Promise.all([
+    readObject(request, DEPLOYMENT),
+    readObject(request, DAEMON_SET),
+  ]);
   return [
     ...ready('Deployment nodewall-controller', deployment, ['replicas', 'readyReplicas']),
     ...ready('DaemonSet nodewall-agent', daemonSet, ['desiredNumberScheduled', 'numberReady']),
@@ -100,7 +103,7 @@ function ready(
 }
 
 async function aggregatedApi(request: KubeApi): Promise<readonly CheckLine[]> {
-  const [service, ca] = await Promise.all([read(request, API_SERVICE), read(request, CA)]);
+  const [service, ca] = await Promise.all([readObject(request, API_SERVICE), readObject(request, CA)]);
   const check = 'aggregated API';
   if (service === null) return [problem(check, 'it is not registered: no controller serves', LOGS)];
   const { caBundle, insecureSkipTLSVerify } = service.spec ?? {};
@@ -130,8 +133,10 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
   const path = (kind: string): string =>
     `/apis/admissionregistration.k8s.io/v1/${kind}webhookconfigurations/nodewall`;
   const [ca, ...found] = await Promise.all([
-    read(request, CA),
-    ...WEBHOOKS.map((kind) => read<CheckedObject & { readonly webhooks?: unknown }>(request, path(kind))),
+    readObject(request, CA),
+    ...WEBHOOKS.map((kind) =>
+      readObject<CheckedObject & { readonly webhooks?: unknown }>(request, path(kind)),
+    ),
   ]);
   const absent = WEBHOOKS.filter((_, i) => found[i] === null);
   const apply = 'kubectl apply --server-side -k deploy/kustomize/base';
@@ -149,7 +154,7 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
     return [
       problem(
         'webhooks',
-        `the caBundle of ${named(untrusted.map(({ name }) => String(name)))} is not the CA of ConfigMap nodewall-ca`,
+        `the caBundle of ${firstNames(untrusted.map(({ name }) => String(name)))} is not the CA of ConfigMap nodewall-ca`,
         `a controller fills it in within seconds; if it stays: ${LOGS}`,
       ),
     ];
@@ -160,7 +165,7 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
     return [
       problem(
         'webhooks',
-        `the path of ${named(open.map(({ step }) => `${step}.nodewall.io`))} is not one that a controller wrote, so controllers refuse its requests`,
+        `the path of ${firstNames(open.map(({ step }) => `${step}.nodewall.io`))} is not one that a controller wrote, so controllers refuse its requests`,
         `a controller writes it within seconds; if it stays: ${LOGS}`,
       ),
     ];
@@ -184,7 +189,7 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
 }
 
 async function certificates(request: KubeApi, now: number): Promise<readonly CheckLine[]> {
-  const text = (await read(request, CA))?.data?.['ca.crt'];
+  const text = (await readObject(request, CA))?.data?.['ca.crt'];
   if (text === undefined)
     return [problem('certificates', 'there is no ConfigMap nodewall-ca: agents trust no controller', LOGS)];
   const ends = pems(text)

@@ -4,7 +4,7 @@ import { FAMILIES, type Family, formatCidr, parseAddress, parseCidr } from '../.
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { type CheckLine, ok, warning } from '../../lib/process/check-line.ts';
 import { type KubeApi, listObjects } from '../kubeapi/kube-api.ts';
-import { read } from './checked.ts';
+import { readObject } from './checked.ts';
 
 const CHECK = 'networks';
 const CONFIG = '/api/v1/namespaces/nodewall-system/configmaps/nodewall-config';
@@ -20,7 +20,7 @@ const NODE_NETWORK = { 4: 24, 6: 64 } as const;
 
 /** Whether the configuration has the networks of Nodes, with egress gateways those of pods. */
 export async function clusterNetworks(request: KubeApi): Promise<readonly CheckLine[]> {
-  const map = await read(request, CONFIG);
+  const map = await readObject(request, CONFIG);
   const { config } = parseConfig(map?.data?.['config.yaml'] ?? '', 'config.yaml');
   if (config === null) return [];
   const { nodeCIDRs, egress } = config;

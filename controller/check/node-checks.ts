@@ -2,10 +2,10 @@ import { type NodePhase, nodePhase } from '../../apis/node-phase.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import { type CheckLine, named, ok, problem, warning } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, ok, problem, warning } from '../../lib/process/check-line.ts';
 import { askEach, askNode } from '../kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import type { Check } from './checked.ts';
+import type { SingleCheck } from './checked.ts';
 
 interface View {
   readonly metadata: { readonly name: string };
@@ -34,7 +34,7 @@ interface NodeChecksOptions {
 }
 
 /** Checks of the nodes; each asks each agent one question. */
-export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record<string, Check>> {
+export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record<string, SingleCheck>> {
   return {
     agents: async (request) => {
       const { items = [] } = await request<{ readonly items?: readonly View[] }>({
@@ -80,7 +80,7 @@ function agentLines(
     const nodes = (phases.get(phase) ?? []).map(nameOf);
     if (nodes.length === 0) return [];
     const line = phase === 'Pending' ? warning : problem;
-    return [line('agents', `${SAID[phase]} ${named(nodes)}`, NEXT[phase])];
+    return [line('agents', `${SAID[phase]} ${firstNames(nodes)}`, NEXT[phase])];
   });
   if (lines.length > 0) return lines;
   return [ok('agents', `of all ${items.length} nodes, with the newest rules in force`)];
@@ -93,14 +93,18 @@ function versionLines(there: readonly View[], version: string): readonly CheckLi
     return [
       problem(
         'agent versions',
-        `more than one minor version from ${version}: ${named(far.map((one) => `${nameOf(one)} (${one.status?.version})`))}`,
+        `more than one minor version from ${version}: ${firstNames(far.map((one) => `${nameOf(one)} (${one.status?.version})`))}`,
         'upgrade one minor version at a time, agents and controllers',
       ),
     ];
   const others = there.filter(({ status }) => status?.version !== version);
   if (others.length > 0)
     return [
-      warning('agent versions', `other than ${version}: ${named(others.map(nameOf))}`, 'finish the upgrade'),
+      warning(
+        'agent versions',
+        `other than ${version}: ${firstNames(others.map(nameOf))}`,
+        'finish the upgrade',
+      ),
     ];
   return there.length === 0 ? [] : [ok('agent versions', version)];
 }
@@ -133,7 +137,11 @@ async function machineLines(
   const lines: CheckLine[] = [];
   if (silent.length > 0)
     lines.push(
-      warning('answers of agents', `none from ${named(silent)}`, 'see nodewall log and explain of that node'),
+      warning(
+        'answers of agents',
+        `none from ${firstNames(silent)}`,
+        'see nodewall log and explain of that node',
+      ),
     );
   if (machines.size === 0) return lines;
   return [...lines, clockLine(offsets), failsafeLine(machines), chainLine(machines)];
@@ -155,7 +163,7 @@ function clockLine(offsets: ReadonlyMap<string, number>): CheckLine {
   const texts = worst.map(([node, by]) => `${node} (${seconds(by)})`);
   return line(
     'clocks',
-    `apart from the other nodes: ${named(texts)}`,
+    `apart from the other nodes: ${firstNames(texts)}`,
     'synchronise them (chrony, timesyncd)',
   );
 }
@@ -170,7 +178,7 @@ function failsafeLine(machines: ReadonlyMap<string, Machine>): CheckLine {
   if (without.length === 0) return ok('failsafe list', 'not empty on any node');
   return warning(
     'failsafe list',
-    `empty for ingress or egress on ${named(without.map(([node]) => node))}: a blanket Drop can cut them off`,
+    `empty for ingress or egress on ${firstNames(without.map(([node]) => node))}: a blanket Drop can cut them off`,
     'remove failsafe from the configuration of the agents: the default keeps API server, etcd, kubelet and DNS',
   );
 }
@@ -186,7 +194,7 @@ function chainLine(machines: ReadonlyMap<string, Machine>): CheckLine {
   if (found.length === 0) return ok('other tables', 'none has a base chain that drops by default');
   return warning(
     'other tables',
-    `base chains that drop what their rules do not accept: ${named(found)}`,
+    `base chains that drop what their rules do not accept: ${firstNames(found)}`,
     'what they drop stays dropped, whatever a policy allows (docs/operations.md)',
   );
 }

@@ -1,4 +1,4 @@
-import { type CheckLine, named, ok, problem } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, ok, problem } from '../../lib/process/check-line.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 
 interface Right {
@@ -37,7 +37,7 @@ export async function rights(request: KubeApi): Promise<readonly CheckLine[]> {
   return [
     problem(
       'your rights',
-      `you may not create ${named(missing, 5)}`,
+      `you may not create ${firstNames(missing, 5)}`,
       'install as a cluster administrator (ClusterRole cluster-admin)',
     ),
   ];

@@ -1,6 +1,6 @@
-import { type CheckLine, named, ok, problem } from '../../lib/process/check-line.ts';
+import { type CheckLine, firstNames, ok, problem } from '../../lib/process/check-line.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { read } from './checked.ts';
+import { readObject } from './checked.ts';
 
 interface Dated {
   readonly metadata?: {
@@ -21,14 +21,14 @@ const WORKLOADS = {
 /** Whether the pods' tokens are of their ServiceAccounts, not of earlier ones of that name. */
 export async function tokens(request: KubeApi): Promise<readonly CheckLine[]> {
   const { items = [] } =
-    (await read<{ readonly items?: readonly Dated[] }>(request, `${NAMESPACE}/pods`)) ?? {};
+    (await readObject<{ readonly items?: readonly Dated[] }>(request, `${NAMESPACE}/pods`)) ?? {};
   const lines: CheckLine[] = [];
   for (const [name, workload] of Object.entries(WORKLOADS)) {
     const pods = items.filter(
       ({ spec, metadata }) => spec?.serviceAccountName === name && metadata?.deletionTimestamp === undefined,
     );
     if (pods.length === 0) continue;
-    const account = await read<Dated>(request, `${NAMESPACE}/serviceaccounts/${name}`);
+    const account = await readObject<Dated>(request, `${NAMESPACE}/serviceaccounts/${name}`);
     const made = timeOf(account);
     const older = pods.filter((pod) => timeOf(pod) < made);
     if (account === null)
@@ -43,7 +43,7 @@ export async function tokens(request: KubeApi): Promise<readonly CheckLine[]> {
       lines.push(
         problem(
           'tokens',
-          `ServiceAccount ${name} was made again after these pods began, whose tokens are not accepted: ${named(older.map(({ metadata }) => metadata?.name ?? ''))}`,
+          `ServiceAccount ${name} was made again after these pods began, whose tokens are not accepted: ${firstNames(older.map(({ metadata }) => metadata?.name ?? ''))}`,
           `kubectl rollout restart -n nodewall-system ${workload}`,
         ),
       );

@@ -3,7 +3,7 @@ import type { NamespacedName } from '../../apis/objects.ts';
 import { type Cidr, parseCidr } from '../../lib/net/address.ts';
 import {
   addAddresses,
-  type Block,
+  type CidrBlock,
   formatMembers,
   type MemberSet,
   NO_MEMBERS,
@@ -32,7 +32,7 @@ export interface CanonicalPeers {
 }
 
 /** A generator, so that a million blocks need not be in memory at once. */
-function* blocksOf(peers: readonly AddressPeer[]): Iterable<Block> {
+function* blocksOf(peers: readonly AddressPeer[]): Iterable<CidrBlock> {
   for (const peer of peers) {
     if (!('ipBlock' in peer)) continue;
     const { cidr, except = [] } = peer.ipBlock;
@@ -116,12 +116,12 @@ function toSelector(
 }
 
 /** The current Nodes, Pods and Services. */
-export interface World {
+export interface ClusterIndexes {
   readonly index: ObjectIndex;
   readonly services: ServiceIndex;
 }
 
-function select(selector: Selector, { index, services }: World): Iterable<Holder> {
+function select(selector: Selector, { index, services }: ClusterIndexes): Iterable<Holder> {
   switch (selector.of) {
     case 'nodes':
       return index.selectNodes(selector.requirements);
@@ -145,11 +145,11 @@ function countsFor(selector: Selector, holder: Holder): boolean {
 }
 
 /** Whether one of the selectors selects this Node or Pod; consistent with `select`. */
-export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, world: World): boolean {
+export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, world: ClusterIndexes): boolean {
   return selectors.some((selector) => selects(selector, holder, world));
 }
 
-function selects(selector: Selector, holder: Holder, world: World): boolean {
+function selects(selector: Selector, holder: Holder, world: ClusterIndexes): boolean {
   if (holder.kind === 'Node') return selector.of === 'nodes' && allHold(selector.requirements, holder.labels);
   if (!countsFor(selector, holder)) return false;
   switch (selector.of) {
@@ -178,7 +178,7 @@ function selects(selector: Selector, holder: Holder, world: World): boolean {
 }
 
 /** Resolves the members, except those of names, which each node resolves itself. */
-export function resolve(peers: CanonicalPeers, world: World): AddressSet {
+export function resolve(peers: CanonicalPeers, world: ClusterIndexes): AddressSet {
   const found: string[] = [];
   for (const selector of peers.selectors) {
     for (const holder of select(selector, world)) {

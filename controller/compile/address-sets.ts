@@ -2,13 +2,13 @@ import type { AddressSet } from '../../apis/compiled.ts';
 import { changeAddresses, hasAddress, sameMembers } from '../../lib/net/member-set.ts';
 import { changedMap } from '../../lib/sharing/changed-map.ts';
 import type { UseChange } from '../../lib/sharing/use-count.ts';
-import { addressesOf, type Holder, type ObjectChange } from '../index/object-index.ts';
-import { type CanonicalPeers, resolve, selectsHolder, type World } from './address-set.ts';
+import { addressesOf, type Holder, type IndexChange } from '../index/object-index.ts';
+import { type CanonicalPeers, type ClusterIndexes, resolve, selectsHolder } from './address-set.ts';
 import { type PeerIndex, peerIndex } from './peer-index.ts';
 
-export interface Step {
+interface Step {
   readonly wanted: UseChange<CanonicalPeers>;
-  readonly change: ObjectChange;
+  readonly change: IndexChange;
   readonly losses: Losses;
   readonly services: ReadonlySet<string>;
 }
@@ -27,7 +27,7 @@ const FEW = { holders: 16, share: 1 / 8 };
 
 /** The AddressSets of the current rules, maintained over successive states of the objects. */
 export class AddressSets {
-  readonly #world: World;
+  readonly #world: ClusterIndexes;
   /**
    * The peers of current rules, by id, in the order of their first use. `#followed` indexes the
    * same objects.
@@ -37,7 +37,7 @@ export class AddressSets {
   #sets: ReadonlyMap<string, AddressSet> = new Map();
   #holders = 0;
 
-  constructor(world: World) {
+  constructor(world: ClusterIndexes) {
     this.#world = world;
   }
 
@@ -45,7 +45,7 @@ export class AddressSets {
    * The members that the sets may lose by the change. Must be called before the index advances to
    * the next state.
    */
-  losses(change: ObjectChange): Losses {
+  losses(change: IndexChange): Losses {
     const { nodes, pods, moved } = change;
     this.#holders += nodes.added.length + pods.added.length - nodes.removed.length - pods.removed.length;
     const removed = [...nodes.removed, ...pods.removed, ...moved];
@@ -140,7 +140,7 @@ export class AddressSets {
 
 const NONE: ReadonlySet<string> = new Set();
 
-function* addedBy({ nodes, pods, moved }: ObjectChange): Iterable<Holder> {
+function* addedBy({ nodes, pods, moved }: IndexChange): Iterable<Holder> {
   yield* nodes.added;
   yield* pods.added;
   yield* moved;
@@ -154,7 +154,7 @@ function withChange(
   set: AddressSet,
   peers: CanonicalPeers,
   { lost, gained }: { readonly lost: ReadonlySet<string>; readonly gained: ReadonlySet<string> },
-  world: World,
+  world: ClusterIndexes,
 ): AddressSet {
   const removed: string[] = [];
   for (const address of lost) {
@@ -166,7 +166,7 @@ function withChange(
   return same ? set : { ...set, members };
 }
 
-function isHeld(address: string, peers: CanonicalPeers, world: World): boolean {
+function isHeld(address: string, peers: CanonicalPeers, world: ClusterIndexes): boolean {
   for (const holder of world.index.holders(address)) if (selectsHolder(peers, holder, world)) return true;
   return false;
 }

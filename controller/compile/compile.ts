@@ -7,7 +7,7 @@ import {
   type Node,
   type PolicyShare,
 } from '../../apis/objects.ts';
-import { comparePlace, type Place } from '../../apis/order.ts';
+import { comparePlace, type EvaluationPosition } from '../../apis/order.ts';
 import { type ListChange, listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import { firstAt } from '../../lib/sharing/order.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
@@ -65,7 +65,7 @@ const ALL_NODES = canonicalPeers([{ nodeSelector: {} }]);
 const CONTROLLERS = controllerPeers(CONTROLLER_ACCOUNT);
 
 /** A policy with its position in the evaluation order and its compiled form. */
-interface Placed extends Place {
+interface Placed extends EvaluationPosition {
   readonly share: PolicyShare | undefined;
   readonly rules: PolicyRules;
   /** Null until its nodes are known. */
@@ -238,7 +238,7 @@ function compiledPolicy(
   };
 }
 
-interface VersionName extends Pick<Place, 'apiGroup' | 'name'> {
+interface VersionName extends Pick<EvaluationPosition, 'apiGroup' | 'name'> {
   readonly share?: PolicyShare | undefined;
 }
 

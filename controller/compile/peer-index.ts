@@ -3,14 +3,14 @@ import { keyIndex } from '../index/key-index.ts';
 import { formatRequirements, type Requirements } from '../index/selector.ts';
 import { type SelectorIndex, selectorIndex } from '../index/selector-index.ts';
 import { formatName } from '../index/service-index.ts';
-import { type CanonicalPeers, selectsHolder, type World } from './address-set.ts';
+import { type CanonicalPeers, type ClusterIndexes, selectsHolder } from './address-set.ts';
 
 /** Finds the peers that select a Node or Pod, so that its event affects only those. */
 export interface PeerIndex {
   add(peers: CanonicalPeers): void;
   remove(peers: CanonicalPeers): void;
   ofNode(node: Node): ReadonlySet<CanonicalPeers>;
-  ofPod(pod: Pod, world: World): ReadonlySet<CanonicalPeers>;
+  ofPod(pod: Pod, world: ClusterIndexes): ReadonlySet<CanonicalPeers>;
   /** The peers that name the Service (as formatName writes it). */
   ofService(name: string): Iterable<CanonicalPeers>;
 }

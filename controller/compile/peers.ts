@@ -55,7 +55,7 @@ function groupPeers(spec: ClusterGroupSpec): AddressPeer[] {
 }
 
 /** The link groups among the peers, unique, numbers first. */
-export function interfaceGroups(peers: readonly NetworkPolicyPeer[]): (string | number)[] {
+export function peerInterfaceGroups(peers: readonly NetworkPolicyPeer[]): (string | number)[] {
   const groups = [...new Set(peers.flatMap((peer) => ('interfaceGroup' in peer ? peer.interfaceGroup : [])))];
   const numbers = groups.filter((group) => typeof group === 'number').sort((a, b) => a - b);
   return [...numbers, ...groups.filter((group) => typeof group === 'string').sort()];

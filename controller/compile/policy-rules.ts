@@ -17,9 +17,9 @@ import {
   type AddressPeer,
   addressPeers,
   type FamilyOf,
-  interfaceGroups,
   namesPods,
   nodeSelectors,
+  peerInterfaceGroups,
 } from './peers.ts';
 import { ruleNames } from './rule-name.ts';
 import { type CanonicalServices, canonicalServices } from './service-set.ts';
@@ -153,7 +153,7 @@ function compiledRules(
       ...(ofPods ? { namesPods: true } : {}),
       ...(policy.retry === undefined ? {} : { retry: policy.retry }),
     };
-    const linkGroups = interfaceGroups(listed);
+    const linkGroups = peerInterfaceGroups(listed);
     const own: RulePeer[] = linkGroups.length === 0 ? [] : [{ kind: 'interfaces', groups: linkGroups }];
     // A group without members is a peer too, which matches nothing.
     if (listed.some((peer) => !('interfaceGroup' in peer))) {

@@ -8,7 +8,7 @@ import type { UseChange } from '../../lib/sharing/use-count.ts';
 import { keyIndex } from '../index/key-index.ts';
 import { addressesOf, type ObjectIndex } from '../index/object-index.ts';
 import { formatName, type ServiceIndex } from '../index/service-index.ts';
-import { PORT_PROTOCOLS } from './services.ts';
+import { NFT_PORT_PROTOCOLS } from './services.ts';
 
 /** A rule's `toServices`, sorted and without duplicates. */
 export interface CanonicalServices {
@@ -101,7 +101,7 @@ function collect(
     if (address === null) throw new TypeError(`${written} is not an IP address`);
     const text = formatAddress(address);
     for (const { protocol: name, port } of ports) {
-      const protocol = PORT_PROTOCOLS[name];
+      const protocol = NFT_PORT_PROTOCOLS[name];
       members.set(`${text} ${protocol} ${port}`, { address, member: { address: text, protocol, port } });
     }
   }

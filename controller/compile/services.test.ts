@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import type { Service } from '../../apis/compiled.ts';
+import type { PortMatch } from '../../apis/compiled.ts';
 import type { NetworkPolicyPort, NetworkPolicyProtocol } from '../../apis/objects.ts';
 import { toServices } from './services.ts';
 
-const PORTS: readonly [NetworkPolicyPort, Service][] = [
+const PORTS: readonly [NetworkPolicyPort, PortMatch][] = [
   [{}, { protocol: 'tcp' }],
   [{ protocol: 'UDP' }, { protocol: 'udp' }],
   [{ port: 80 }, { protocol: 'tcp', ports: [80, 80] }],
@@ -17,7 +17,7 @@ const PORTS: readonly [NetworkPolicyPort, Service][] = [
     { protocol: 'tcp', ports: [1, 1], sourcePorts: [2, 3] },
   ],
 ];
-const PROTOCOLS: readonly [NetworkPolicyProtocol, Service[]][] = [
+const PROTOCOLS: readonly [NetworkPolicyProtocol, PortMatch[]][] = [
   [{ icmp: {} }, [{ protocol: 'icmp' }, { protocol: 'icmpv6' }]],
   [{ icmp: { icmpType: 8 } }, [{ protocol: 'icmp', type: 8 }]],
   [{ icmp: { icmpType: 3, icmpCode: 0 } }, [{ protocol: 'icmp', type: 3, code: 0 }]],

@@ -1,13 +1,13 @@
-import type { Service } from '../../apis/compiled.ts';
+import type { PortMatch } from '../../apis/compiled.ts';
 import type { NetworkPolicyPort, NetworkPolicyProtocol, Rule } from '../../apis/objects.ts';
 
 /** Protocols with ports: Kubernetes' names to nft's. */
-export const PORT_PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const;
+export const NFT_PORT_PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const;
 
 /**
  * A rule's `ports` and `protocols` as one sorted list without duplicates; empty means all traffic.
  */
-export function toServices(rule: Rule): Service[] {
+export function toServices(rule: Rule): PortMatch[] {
   const services = [
     ...(rule.ports ?? []).map(portService),
     ...(rule.protocols ?? []).flatMap(protocolServices),
@@ -16,15 +16,15 @@ export function toServices(rule: Rule): Service[] {
   return [...unique.keys()].sort().flatMap((key) => unique.get(key) ?? []);
 }
 
-function portService({ protocol, port, endPort, sourcePort, sourceEndPort }: NetworkPolicyPort): Service {
+function portService({ protocol, port, endPort, sourcePort, sourceEndPort }: NetworkPolicyPort): PortMatch {
   return {
-    protocol: PORT_PROTOCOLS[protocol ?? 'TCP'],
+    protocol: NFT_PORT_PROTOCOLS[protocol ?? 'TCP'],
     ...(port === undefined ? {} : { ports: [port, endPort ?? port] as const }),
     ...(sourcePort === undefined ? {} : { sourcePorts: [sourcePort, sourceEndPort ?? sourcePort] as const }),
   };
 }
 
-function protocolServices({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): Service[] {
+function protocolServices({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): PortMatch[] {
   if (icmp !== undefined) {
     const { icmpType, icmpCode } = icmp;
     if (icmpType === undefined) return [{ protocol: 'icmp' }, { protocol: 'icmpv6' }];

@@ -1,5 +1,5 @@
 import type { PolicyShare } from '../../apis/objects.ts';
-import { placeOf, takesPart } from '../rollout/order.ts';
+import { placeInRollout, takesPart } from '../rollout/order.ts';
 
 /** For a share: from the nodes that a list selects to those that have the version. */
 export type NodesOfShare = (share: PolicyShare) => (span: ReadonlySet<string>) => ReadonlySet<string>;
@@ -18,7 +18,7 @@ export function nodesOfShares(): NodesOfShare {
       const there = known.get(span)?.get(key);
       if (there !== undefined) return there;
       const made = new Set(
-        [...span].filter((name) => takesPart(nodes, name, placeOf(name, salt)) === areTaking),
+        [...span].filter((name) => takesPart(nodes, name, placeInRollout(name, salt)) === areTaking),
       );
       // The shares of earlier steps are not needed again.
       const others = [...(known.get(span) ?? [])].slice(-MOST_SHARES);

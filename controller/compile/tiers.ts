@@ -1,5 +1,5 @@
 import type { ApiGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
-import type { Place } from '../../apis/order.ts';
+import type { EvaluationPosition } from '../../apis/order.ts';
 import { BUILT_IN_TIERS } from '../../apis/validate/builtin-tiers.ts';
 
 const DEFAULT_TIER = 'application';
@@ -27,7 +27,7 @@ export function tierName(name: string | undefined): string {
 export function placeOfPolicy(
   { name, apiGroup, spec }: ClusterNetworkPolicy,
   { tiers }: { readonly tiers: readonly Tier[] },
-): Place | null {
+): EvaluationPosition | null {
   const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
   return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }

@@ -1,8 +1,8 @@
-import { type Asked, MOST_ASKED } from '../../apis/console-documents.ts';
-import type { Answered, NodeQuestion } from '../../apis/node-question.ts';
+import { type AskedNodes, MOST_ASKED } from '../../apis/console-documents.ts';
+import type { NodeQuestion, QuestionAnswer } from '../../apis/node-question.ts';
 import { atOnce } from '../../lib/process/lane.ts';
 
-export type AskNode = (node: string, question: NodeQuestion) => Promise<Answered>;
+export type AskNode = (node: string, question: NodeQuestion) => Promise<QuestionAnswer>;
 
 /** Nodes that are asked at the same time: an answer has up to a megabyte. */
 const AT_ONCE = 8;
@@ -18,9 +18,9 @@ export async function askNodes(
   { ask, nodes, all }: { readonly ask: AskNode; readonly nodes: readonly string[]; readonly all: number },
   questions: readonly NodeQuestion[],
   take: (node: string, about: NodeQuestion['about'], answer: unknown) => void,
-): Promise<Asked> {
+): Promise<AskedNodes> {
   const asked = nodes.slice(0, MOST_ASKED);
-  const failed: Asked['failed'][number][] = [];
+  const failed: AskedNodes['failed'][number][] = [];
   await atOnce(asked, AT_ONCE, async (node) => {
     try {
       for (const question of questions) {

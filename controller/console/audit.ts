@@ -1,6 +1,6 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import {
-  type Asked,
+  type AskedNodes,
   type Audit,
   type AuditPeer,
   type AuditRule,
@@ -21,7 +21,7 @@ export interface AuditOptions {
 }
 
 const RECORDS: NodeQuestion = { about: 'records', query: 'audit=true&lines=500' };
-const NOBODY: Asked = { nodes: [], failed: [], notAsked: 0 };
+const NOBODY: AskedNodes = { nodes: [], failed: [], notAsked: 0 };
 
 /**
  * Verdicts that Audit policies would have given, by the counters and the last records of their

@@ -5,7 +5,7 @@ import {
   type Overview,
   type OverviewNode,
   type OverviewPolicy,
-  policyKey,
+  overviewPolicyKey,
   type StatusProblem,
 } from '../../apis/console.ts';
 import type { GuardrailStatus } from '../../apis/guardrail.ts';
@@ -13,7 +13,12 @@ import { nodePhase } from '../../apis/node-phase.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import { guardrailProblem, nodeMessage, nodeProblem, policyProblem } from '../../apis/status-problems.ts';
+import {
+  guardrailProblem,
+  nodePhaseMessage,
+  nodeProblem,
+  policyProblem,
+} from '../../apis/status-problems.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
@@ -82,7 +87,7 @@ export class ClusterOverview {
       this.#watched.delete(name);
       this.#statuses.delete(name);
     } else this.#watched.set(name, now);
-    this.#changed.add(policyKey({ apiGroup: GROUP, name }));
+    this.#changed.add(overviewPolicyKey({ apiGroup: GROUP, name }));
   }
 
   /** Null: nothing is published yet. Several that ask at the same time have the same one. */
@@ -133,7 +138,7 @@ export class ClusterOverview {
       const one: OverviewNode = {
         name,
         phase: nodePhase(report, date.getTime()),
-        message: nodeMessage(report, date.getTime()),
+        message: nodePhaseMessage(report, date.getTime()),
         reported: report?.time ?? null,
         version: report?.version ?? null,
         dataplane: report?.dataplane ?? null,
@@ -160,15 +165,15 @@ export class ClusterOverview {
       );
     const changed = new Set([...this.#changed, ...statuses.consumeTouched()]);
     this.#changed.clear();
-    const before = new Map(last?.policies.map((one) => [policyKey(one), one]));
+    const before = new Map(last?.policies.map((one) => [overviewPolicyKey(one), one]));
     const indexes = new Map(nodes.map(({ name }, i) => [name, i]));
     const listed = this.#listed(inForce);
     const was = this.#inForce;
-    this.#inForce = new Map(inForce.map((one) => [policyKey(one), one]));
+    this.#inForce = new Map(inForce.map((one) => [overviewPolicyKey(one), one]));
     const found: OverviewPolicy[] = [];
     let computed = 0;
     for (const one of listed) {
-      const key = policyKey(one);
+      const key = overviewPolicyKey(one);
       const known = before.get(key) ?? null;
       if (known !== null && !isAll && !changed.has(key) && was.get(key) === (one.inForce ?? undefined)) {
         found.push(known);
@@ -179,7 +184,8 @@ export class ClusterOverview {
       found.push(known !== null && isDeepStrictEqual(known, next) ? known : next);
     }
     const order = positions(compiled());
-    const placeOf = (one: OverviewPolicy): number => order.get(policyKey(one)) ?? Number.MAX_SAFE_INTEGER;
+    const placeOf = (one: OverviewPolicy): number =>
+      order.get(overviewPolicyKey(one)) ?? Number.MAX_SAFE_INTEGER;
     found.sort((a, b) => placeOf(a) - placeOf(b) || (a.name < b.name ? -1 : 1));
     return sameItems(last?.policies ?? [], found) ? (last?.policies ?? found) : found;
   }

@@ -9,7 +9,7 @@ import { LONGEST_PREVIEW, MOST_ASKED } from '../../apis/console-documents.ts';
 import { decode, object, text } from '../../apis/schema/shape.ts';
 import { type Answer, noNode, notYet, refused, tooMany, unavailable } from '../publish/answer.ts';
 import { callerOf, type Work } from '../publish/caller-limits.ts';
-import { type Asked, type Row, row } from '../publish/route.ts';
+import { type RoutedRequest, type RouteRow, row } from '../publish/route.ts';
 import type { ConsoleDocuments } from './documents.ts';
 import { NoDocumentError } from './surveys.ts';
 
@@ -28,7 +28,7 @@ const documents = {
 /** Bytes of a body: as JSON a text is longer than it is. */
 const MOST_PREVIEW = 2 * LONGEST_PREVIEW;
 
-const overviewRow = (name: string, limit: Work): Row<ConsoleOptions> =>
+const overviewRow = (name: string, limit: Work): RouteRow<ConsoleOptions> =>
   row({
     methods: ['GET', 'HEAD'],
     path: `${OVERVIEWS_PATH}/${name}`,
@@ -40,7 +40,7 @@ const overviewRow = (name: string, limit: Work): Row<ConsoleOptions> =>
   });
 
 /** Names in the console's paths may be any text: only those that exist are answered. */
-export const CONSOLE_ROWS: readonly Row<ConsoleOptions>[] = [
+export const CONSOLE_ROWS: readonly RouteRow<ConsoleOptions>[] = [
   row({
     methods: ['GET', 'HEAD'],
     path: `${CONSOLE_PATH}/{name}`,
@@ -84,7 +84,7 @@ function watchedOverview(query: URLSearchParams): string {
 /** A file of the pages. */
 async function consoleFile(
   { files }: ConsoleDocuments,
-  { request, name }: Pick<Asked, 'request' | 'name'>,
+  { request, name }: Pick<RoutedRequest, 'request' | 'name'>,
 ): Promise<Answer> {
   const accepts = request.headers['accept-encoding'];
   let found: Awaited<ReturnType<typeof files.file>>;
@@ -106,7 +106,7 @@ async function consoleFile(
 /** Sends the overview of the cluster, and each later one. */
 async function overviewWatch(
   documents: ConsoleDocuments,
-  { response, query }: Pick<Asked, 'response' | 'query'>,
+  { response, query }: Pick<RoutedRequest, 'response' | 'query'>,
 ): Promise<Answer> {
   if (watchedOverview(query) !== 'cluster')
     return refused(
@@ -124,7 +124,7 @@ async function overviewWatch(
 /** @param name any text */
 async function overview(
   documents: ConsoleDocuments,
-  { query }: Pick<Asked, 'query'>,
+  { query }: Pick<RoutedRequest, 'query'>,
   name: string,
 ): Promise<Answer> {
   const known: OverviewName | undefined = OVERVIEWS.find((one) => one === name);
@@ -153,7 +153,7 @@ async function overview(
 /** Answers what the objects in the body would change. */
 async function preview(
   documents: ConsoleDocuments,
-  { identity, body }: Pick<Asked<string>, 'identity' | 'body'>,
+  { identity, body }: Pick<RoutedRequest<string>, 'identity' | 'body'>,
 ): Promise<Answer> {
   if (Buffer.byteLength(body) > LONGEST_PREVIEW)
     return refused('RequestEntityTooLarge', `yaml: has more than ${LONGEST_PREVIEW} bytes`);

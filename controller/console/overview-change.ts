@@ -1,4 +1,4 @@
-import { type Overview, type OverviewLine, policyKey } from '../../apis/console.ts';
+import { type Overview, type OverviewLine, overviewPolicyKey } from '../../apis/console.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';
 
 /**
@@ -32,7 +32,7 @@ function policyChanges(before: Overview, now: Overview) {
   if (before.policies === now.policies) return {};
   const known = new Set(before.policies);
   const policies = now.policies.filter((one) => !known.has(one));
-  const [was, order] = [before.policies.map(policyKey), now.policies.map(policyKey)];
+  const [was, order] = [before.policies.map(overviewPolicyKey), now.policies.map(overviewPolicyKey)];
   return {
     ...(policies.length === 0 ? {} : { policies }),
     ...(sameItems(was, order) ? {} : { order }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { MOST_EXCEPTIONS, OTHER_REASONS } from '../../apis/console.ts';
 import type { NodeException } from '../status/realization.ts';
-import { overviewPolicy, type PolicyFacts } from './overview-policy.ts';
+import { type OverviewPolicyFacts, overviewPolicy } from './overview-policy.ts';
 
 const NODES = Array.from({ length: 200 }, (_, i) => `n${String(i).padStart(3, '0')}`);
 const INDEXES = new Map(NODES.map((name, i) => [name, i]));
@@ -10,7 +10,7 @@ function except(node: number, state: NodeException['state'], reason = ''): NodeE
   return { node: NODES[node] ?? '', state, reason, rule: null };
 }
 
-function facts(changes: Partial<PolicyFacts> = {}): PolicyFacts {
+function facts(changes: Partial<OverviewPolicyFacts> = {}): OverviewPolicyFacts {
   const nodes = NODES.slice(0, 10);
   return {
     apiGroup: 'crd.antrea.io',

@@ -13,7 +13,7 @@ import { tierName } from '../compile/tiers.ts';
 import type { VersionState } from '../status/realization.ts';
 
 /** Facts about one policy. */
-export interface PolicyFacts {
+export interface OverviewPolicyFacts {
   readonly apiGroup: ApiGroup;
   readonly name: string;
   /** The spec in force; null: none was ever valid. */
@@ -46,7 +46,7 @@ interface Cells {
  * @param now ISO 8601
  */
 export function overviewPolicy(
-  facts: PolicyFacts,
+  facts: OverviewPolicyFacts,
   indexes: ReadonlyMap<string, number>,
   before: OverviewPolicy | null,
   now: string,
@@ -77,7 +77,7 @@ export function overviewPolicy(
   };
 }
 
-function cellsOf({ versions, inForce }: PolicyFacts, indexes: ReadonlyMap<string, number>): Cells {
+function cellsOf({ versions, inForce }: OverviewPolicyFacts, indexes: ReadonlyMap<string, number>): Cells {
   const generations = versions.map(({ generation }) => generation);
   const main = inForce !== null && generations.includes(inForce) ? inForce : (generations.at(-1) ?? inForce);
   const all: number[] = [];
@@ -150,7 +150,7 @@ function inForceSince(
 }
 
 /** Since when the status says that all nodes enforce the version in force; null: it does not. */
-function realizedAt({ status, inForce }: PolicyFacts): string | null {
+function realizedAt({ status, inForce }: OverviewPolicyFacts): string | null {
   const isIt = ({ type, status: value, observedGeneration }: PolicyCondition): boolean =>
     type === 'Realized' && value === 'True' && observedGeneration === inForce;
   return status?.conditions.find(isIt)?.lastTransitionTime ?? null;
@@ -160,7 +160,7 @@ function realizedAt({ status, inForce }: PolicyFacts): string | null {
  * The phase of a policy whose status another one writes (crd.antrea.io), as that of nodewall.io is.
  */
 function phaseOf(
-  { isEnabled, spec }: PolicyFacts,
+  { isEnabled, spec }: OverviewPolicyFacts,
   {
     desired,
     failing,

@@ -15,7 +15,12 @@ import { untilThen } from '../../apis/validate/unknown.ts';
 import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
 import { cells, Names } from '../difference/row-text.ts';
 import { brokenText } from '../guardrail/broken-text.ts';
-import { ChangeOverrunError, type ImpactJudge, type Judged, withoutGuardrails } from '../impact/impact.ts';
+import {
+  ChangeOverrunError,
+  type ImpactJudge,
+  type JudgedChange,
+  withoutGuardrails,
+} from '../impact/impact.ts';
 import { appliedObjects } from '../watch/applied-objects.ts';
 import { type FileContent, LIST_NAMES } from '../watch/content.ts';
 import { checkBytes } from '../watch/file-text.ts';
@@ -156,7 +161,7 @@ function nameOf(object: ClusterObject): string {
 }
 
 function difference(
-  { before, after }: Pick<Judged, 'before' | 'after'>,
+  { before, after }: Pick<JudgedChange, 'before' | 'after'>,
   config: Config,
   checkpoint: () => void,
 ) {

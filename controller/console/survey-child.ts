@@ -16,7 +16,7 @@ export type SurveyQuestion =
   | { readonly ask: 'preview'; readonly yaml: string; readonly time: number };
 
 /** With the configuration, which stays the same. */
-export type ChildQuestion = SurveyQuestion & { readonly config: Config };
+export type SurveyChildQuestion = SurveyQuestion & { readonly config: Config };
 
 export type LintResult = Pick<Lint, 'findings' | 'leftOut'>;
 
@@ -28,7 +28,11 @@ export type SurveyAnswer =
 /** Compilers that threw may be inconsistent: the next question has others. */
 function surveying() {
   let tools: { readonly compile: ReturnType<typeof compiler>; readonly judge: ImpactJudge } | null = null;
-  return (question: ChildQuestion, objects: ClusterObjects, send: (answer: SurveyAnswer) => void): void => {
+  return (
+    question: SurveyChildQuestion,
+    objects: ClusterObjects,
+    send: (answer: SurveyAnswer) => void,
+  ): void => {
     const { config } = question;
     const current = tools ?? { compile: compiler(), judge: new ImpactJudge(config) };
     tools = null;

@@ -8,7 +8,7 @@ import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import { mirroredObjects } from '../impact/object-mirror.ts';
 import type { AskNode } from './ask-nodes.ts';
 import { previewImpact } from './preview-impact.ts';
-import type { ChildQuestion, SurveyAnswer, SurveyQuestion } from './survey-child.ts';
+import type { SurveyAnswer, SurveyChildQuestion, SurveyQuestion } from './survey-child.ts';
 
 /** There is no document now; the message says why, and what to do. */
 export class NoDocumentError extends Error {
@@ -59,7 +59,7 @@ const PREVIEW_LATE = 'the preview takes too long here; nodewall diff --against-c
 export class Surveys {
   readonly #options: SurveysOptions;
   readonly #limits: SurveyLimits;
-  readonly #process: MirroredProcess<ClusterObjects, ChildQuestion, SurveyAnswer>;
+  readonly #process: MirroredProcess<ClusterObjects, SurveyChildQuestion, SurveyAnswer>;
   readonly #turns = new CostQueue(1);
   /** By user. */
   readonly #asked = new Map<string, number>();

@@ -6,7 +6,7 @@ import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
 import { commonFamilies, StateDifference, type StatePair } from '../../apis/difference/state-difference.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
-import { digestOf } from '../../lib/sharing/hash.ts';
+import { valuesDigest } from '../../lib/sharing/hash.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { nodeView } from '../publish/node-view.ts';
 import { nodeClasses } from './node-classes.ts';
@@ -137,7 +137,7 @@ class GroupCollector {
   readonly #groups = new Map<string, NumberedGroup>();
 
   add(group: NumberedGroup): void {
-    this.#add(digestOf(changesOf(group)), group);
+    this.#add(valuesDigest(changesOf(group)), group);
   }
 
   #add(key: string, group: NumberedGroup): void {

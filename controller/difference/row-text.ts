@@ -17,7 +17,7 @@ export interface DiffSide {
   readonly compiled: Compiled;
 }
 
-interface Context {
+interface RowNamesOptions {
   readonly config: Config;
   readonly before: DiffSide;
   readonly after: DiffSide;
@@ -137,7 +137,7 @@ function rangeText(range: string): string {
  */
 export class Names {
   readonly #groups: ReadonlyMap<number, string>;
-  readonly #context: Context;
+  readonly #options: RowNamesOptions;
   /** By address; made when the first is asked for. */
   #owners: ReadonlyMap<string, string> | null = null;
   /** By the number of members: of most numbers no row asks. */
@@ -146,9 +146,9 @@ export class Names {
     return new Map(sets.map(({ members, description }) => [formatMembers(members).join(), description]));
   });
 
-  constructor(context: Context) {
-    const { before, after, config } = context;
-    this.#context = context;
+  constructor(options: RowNamesOptions) {
+    const { before, after, config } = options;
+    this.#options = options;
     this.#groups = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
     const sets = [after, before].flatMap(({ compiled }) => [...compiled.addressSets.values()]);
     this.#sets = Map.groupBy(sets, ({ members }) => memberCount(members.v4) + memberCount(members.v6));
@@ -178,7 +178,7 @@ export class Names {
   }
 
   #owned(block: string): string {
-    const { before, after } = this.#context;
+    const { before, after } = this.#options;
     this.#owners ??= new Map([after, before].flatMap(({ objects }) => [...ownersOf(objects)]));
     const owner = this.#owners.get(block);
     return owner === undefined ? block : `${block} (${owner})`;

@@ -2,14 +2,14 @@ import type { DestinationRange, EgressClass } from '../../apis/egress/node-egres
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { type Destinations, destinationsOf } from './destinations.ts';
+import { type DestinationIntervals, destinationsOf } from './destinations.ts';
 import { segments } from './segments.ts';
 
 /** The decision of the policies for destinations of one family. */
-export interface Decision {
+export interface EgressDecision {
   readonly id: string;
   readonly family: Family;
-  /** policyKey of `policy`; '' without one. */
+  /** egressPolicyKey of `policy`; '' without one. */
   readonly key: string;
   /** Null: none decides. */
   readonly policy: EgressPolicy | null;
@@ -22,17 +22,17 @@ export interface Decision {
 
 export interface FlatClass {
   readonly class: EgressClass;
-  readonly decisions: readonly Decision[];
+  readonly decisions: readonly EgressDecision[];
 }
 
 /** Identifies a policy over its versions. */
-export function policyKey({ apiGroup, kind, namespace, name }: EgressPolicy): string {
+export function egressPolicyKey({ apiGroup, kind, namespace, name }: EgressPolicy): string {
   return `${apiGroup}/${kind}/${namespace}/${name}`;
 }
 
 /** The key of the class of sources with these policies, in their order. */
 export function classId(policies: readonly EgressPolicy[], isStray = false): string {
-  return shortHash(12, [...(isStray ? ['stray'] : []), ...policies.map(policyKey)]);
+  return shortHash(12, [...(isStray ? ['stray'] : []), ...policies.map(egressPolicyKey)]);
 }
 
 /**
@@ -42,10 +42,10 @@ export function classId(policies: readonly EgressPolicy[], isStray = false): str
  */
 export function flatten(
   policies: readonly EgressPolicy[],
-  destinations: (policy: EgressPolicy) => Destinations = destinationsOf,
+  destinations: (policy: EgressPolicy) => DestinationIntervals = destinationsOf,
   isStray = false,
 ): FlatClass {
-  const decisions = new Map<string, Decision>();
+  const decisions = new Map<string, EgressDecision>();
   const [ipv4 = [], ipv6 = []] = FAMILIES.map((family) => {
     const ranges: DestinationRange[] = [];
     for (const { range, active } of segments(policies.map((policy) => destinations(policy)[family]))) {
@@ -67,14 +67,14 @@ export function flatten(
 interface DecisionParts {
   readonly family: Family;
   readonly isStray: boolean;
-  readonly known: Map<string, Decision>;
+  readonly known: Map<string, EgressDecision>;
 }
 
 function decisionOf(
   policies: readonly EgressPolicy[],
   active: readonly number[],
   { family, isStray, known }: DecisionParts,
-): Decision {
+): EgressDecision {
   const audited: EgressPolicy[] = [];
   let decided: EgressPolicy | null = null;
   for (const i of active) {
@@ -86,13 +86,13 @@ function decisionOf(
       break;
     }
   }
-  const key = [...audited, ...(decided === null ? [] : [decided])].map(policyKey).join();
+  const key = [...audited, ...(decided === null ? [] : [decided])].map(egressPolicyKey).join();
   const place = `${isStray ? 'stray ' : ''}${family} ${decided === null} ${key}`;
   const there = known.get(place);
   if (there !== undefined) return there;
-  const own = decided === null ? '' : policyKey(decided);
+  const own = decided === null ? '' : egressPolicyKey(decided);
   const id = shortHash(12, place);
-  const decision: Decision = {
+  const decision: EgressDecision = {
     id,
     family,
     key: own,

@@ -11,7 +11,7 @@ import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise
 import { ObjectIndex } from '../index/object-index.ts';
 import type { Dealing } from './allocation.ts';
 import { ByNode } from './by-node.ts';
-import { classId, type Decision, type FlatClass, flatten, policyKey } from './class.ts';
+import { classId, type EgressDecision, egressPolicyKey, type FlatClass, flatten } from './class.ts';
 import type { NetworksConfig } from './cluster-networks.ts';
 import { crowdedClass, crowdedClasses } from './crowded.ts';
 import { destinationsOf } from './destinations.ts';
@@ -44,7 +44,7 @@ export interface CompiledEgress extends Ways {
   /** By id. */
   readonly classes: ReadonlyMap<string, EgressClass>;
   /** By id. */
-  readonly decisions: ReadonlyMap<string, Decision>;
+  readonly decisions: ReadonlyMap<string, EgressDecision>;
   /** By id: the classes for which their namespace has no room, with its name; they drop. */
   readonly crowded: ReadonlyMap<string, string>;
 }
@@ -104,7 +104,7 @@ class EgressState {
   readonly #selection = new EgressSelection();
   readonly #destinations = memo(destinationsOf);
   #objects: EgressInput = NO_OBJECTS;
-  /** By policyKey; versions with an equal spec are one object. */
+  /** By egressPolicyKey; versions with an equal spec are one object. */
   readonly #policies = new Map<string, EgressPolicy>();
   readonly #numbers = new Map<EgressPolicy, number>();
   #lastNumber = 0;
@@ -203,9 +203,9 @@ class EgressState {
   /** The policies whose spec is new or gone. */
   #placePolicies({ egressPolicies }: EgressInput): { removed: EgressPolicy[]; added: EgressPolicy[] } {
     const change = listChange(this.#objects.egressPolicies, egressPolicies);
-    const gone = new Map(change.removed.map((policy) => [policyKey(policy), policy]));
+    const gone = new Map(change.removed.map((policy) => [egressPolicyKey(policy), policy]));
     const added = change.added.filter((policy) => {
-      const key = policyKey(policy);
+      const key = egressPolicyKey(policy);
       const before = this.#policies.get(key);
       if (!isDeepStrictEqual(before?.spec, policy.spec)) return true;
       gone.delete(key);
@@ -213,11 +213,11 @@ class EgressState {
     });
     const removed = [...gone.keys()].flatMap((key) => this.#policies.get(key) ?? []);
     for (const policy of removed) {
-      this.#policies.delete(policyKey(policy));
+      this.#policies.delete(egressPolicyKey(policy));
       this.#numbers.delete(policy);
     }
     for (const policy of added) {
-      this.#policies.set(policyKey(policy), policy);
+      this.#policies.set(egressPolicyKey(policy), policy);
       this.#numbers.set(policy, ++this.#lastNumber);
     }
     return { removed, added };
@@ -352,7 +352,7 @@ class EgressState {
     if (!this.#changesClasses) return this.#compiled;
     this.#changesClasses = false;
     const classes = new Map<string, EgressClass>();
-    const decisions = new Map<string, Decision>();
+    const decisions = new Map<string, EgressDecision>();
     const { namespaceLimits } = this.#config;
     const crowded = crowdedClasses(this.#classes.values(), namespaceLimits, this.#destinations);
     for (const used of this.#classes.values()) {
@@ -386,7 +386,7 @@ class EgressState {
 }
 
 /** The same policies in the same versions. */
-function isSameDecision(a: Decision, b: Decision): boolean {
+function isSameDecision(a: EgressDecision, b: EgressDecision): boolean {
   return a.policy === b.policy && sameItems(a.audited, b.audited);
 }
 

@@ -5,8 +5,8 @@ import { BITS, FAMILIES } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { compareText } from '../../lib/sharing/order.ts';
-import { type Decision, type FlatClass, policyKey } from './class.ts';
-import type { Destinations } from './destinations.ts';
+import { type EgressDecision, egressPolicyKey, type FlatClass } from './class.ts';
+import type { DestinationIntervals } from './destinations.ts';
 
 /** The most destinations of a namespace's classes, for each network that it may have. */
 const DESTINATIONS = 64;
@@ -25,7 +25,7 @@ interface PolicyClass {
 export function crowdedClasses<C extends PolicyClass>(
   classes: Iterable<C>,
   { networks }: NamespaceLimits,
-  destinations: (policy: EgressPolicy) => Destinations,
+  destinations: (policy: EgressPolicy) => DestinationIntervals,
 ): ReadonlyMap<C, string> {
   const found = new Map<C, string>();
   const byNamespace = new Map<string, { used: C; weight: number }[]>();
@@ -53,8 +53,8 @@ export function crowdedClasses<C extends PolicyClass>(
 /** Instead of a class for which its namespace has no room: everything outside is dropped. */
 export function crowdedClass(used: PolicyClass): FlatClass {
   const policy = ownPolicy(used) ?? null;
-  const key = policy === null ? '' : policyKey(policy);
-  const decisions = FAMILIES.map((family): Decision => {
+  const key = policy === null ? '' : egressPolicyKey(policy);
+  const decisions = FAMILIES.map((family): EgressDecision => {
     const id = shortHash(12, `crowded ${family} ${used.id}`);
     return { id, family, key, policy, audited: [], isCrowded: true };
   });

@@ -12,11 +12,11 @@ import { memo } from '../../lib/sharing/memo.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import { allHold } from '../index/selector.ts';
 import type { EgressPath } from './allocation.ts';
-import { policyKey } from './class.ts';
+import { egressPolicyKey } from './class.ts';
 import type { CompiledEgress, EgressInput } from './compile-egress.ts';
 import { destinationsOf } from './destinations.ts';
 import { holderOf, isLikelyPod, isPodAddress } from './inside.ts';
-import { policyText } from './order.ts';
+import { egressPolicyText } from './order.ts';
 import { hasInterval } from './segments.ts';
 import { isInSubnets, toItems } from './selection.ts';
 
@@ -59,7 +59,7 @@ export function egressExplainer(objects: EgressInput, compiled: CompiledEgress):
       const mismatch = mismatchOf(policy, source, dst);
       const matched = mode === 'Audit' ? 'audited' : 'decided';
       const outcome = mismatch === null ? matched : 'no match';
-      considered.push({ policy: policyText(policy), stage, priority, action, mismatch, outcome });
+      considered.push({ policy: egressPolicyText(policy), stage, priority, action, mismatch, outcome });
       if (outcome === 'audited') audited.push(policy);
       if (outcome !== 'decided') continue;
       decided = policy;
@@ -76,7 +76,7 @@ export function egressExplainer(objects: EgressInput, compiled: CompiledEgress):
 }
 
 function auditedPolicy(policy: EgressPolicy): NonNullable<EgressAnswer['audited']>[number] {
-  return { policy: policyText(policy), action: policy.spec.action };
+  return { policy: egressPolicyText(policy), action: policy.spec.action };
 }
 
 function sourceReader(
@@ -163,9 +163,9 @@ function decision(
   { ways }: CompiledEgress,
 ): EgressAnswer {
   const { action, whenUnavailable } = policy.spec;
-  const named = { ...NOTHING, policy: policyText(policy) };
+  const named = { ...NOTHING, policy: egressPolicyText(policy) };
   if (action !== 'Gateway') return { verdict: action, ...named, reason: 'policy' };
-  const way = ways.get(policyKey(policy));
+  const way = ways.get(egressPolicyKey(policy));
   const gateway = way?.gateway?.name ?? null;
   const path: EgressPath = way?.paths[family] ?? { kind: 'unavailable', reason: 'no-gateway' };
   if (path.kind === 'unavailable')

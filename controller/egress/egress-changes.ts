@@ -17,7 +17,7 @@ import type { MemberSet } from '../../lib/net/member-set.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { ExtensionUpdate } from '../extension/extension.ts';
-import { memberChange } from '../publish/members-diff.ts';
+import { memberDifference } from '../publish/members-diff.ts';
 
 /** Parts whose entries many nodes have in common: one message for all of them. */
 const COMMON: ReadonlySet<EgressPart> = new Set(['classes', 'outcomes', 'peers']);
@@ -117,7 +117,7 @@ class EgressChanges {
   updates(): readonly ExtensionUpdate[] {
     const sets = [...this.#sets].flatMap(([was, changes]) =>
       [...changes].flatMap(([is, { set, nodes }]): ExtensionUpdate[] => {
-        const change = memberChange(was, is);
+        const change = memberDifference(was, is);
         if (change.add.length + change.remove.length === 0) return [];
         return [{ toUpdate: () => ({ type: 'egressMembersPatch', set, ...given(change) }), nodes }];
       }),

@@ -4,17 +4,17 @@ import type {
   EgressPolicy,
   HeldAddress,
 } from '../../apis/egress/objects.ts';
-import { policyText } from './order.ts';
+import { egressPolicyText } from './order.ts';
 
 /** A possible holder of an address: a policy, or the gateway for its Shared policies. */
-export type Holder = EgressPolicy | EgressGateway;
+type Holder = EgressPolicy | EgressGateway;
 
 /**
  * Names a holder in the status: `namespace/name` or `name` of a policy; '' of the gateway. A policy
  * that is created again under its name is the same holder.
  */
 export function holderName(holder: Holder): string {
-  return holder.kind === 'EgressGateway' ? '' : policyText(holder);
+  return holder.kind === 'EgressGateway' ? '' : egressPolicyText(holder);
 }
 
 /** The holder of each address of a gateway, or its last one, as the status says. */

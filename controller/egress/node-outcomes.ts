@@ -6,19 +6,19 @@ import type {
 } from '../../apis/egress/node-egress.ts';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import { compareText } from '../../lib/sharing/order.ts';
-import type { Decision } from './class.ts';
+import type { EgressDecision } from './class.ts';
 import { numbered } from './numbers.ts';
-import type { Hop, Route } from './route.ts';
+import type { EgressRoute, Hop } from './route.ts';
 
 /** A decision with what all nodes have in common. */
 export interface KnownRoute {
-  readonly decision: Decision;
-  readonly route: Route;
+  readonly decision: EgressDecision;
+  readonly route: EgressRoute;
   /** By its action: nodes that do the same share one object. */
   readonly outcomes: Map<string, EgressOutcome>;
 }
 
-export interface OutcomeParts {
+export interface NodeOutcomesOptions {
   readonly node: string;
   /** Ids of the decisions that the node's classes name. */
   readonly ids: ReadonlySet<string>;
@@ -41,8 +41,8 @@ export interface NodeOutcomes {
 }
 
 /** Finds how one node treats each decision that its classes name. */
-export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
-  const { node, ids, known, reaches, takeNumber } = parts;
+export function nodeOutcomes(options: NodeOutcomesOptions): NodeOutcomes {
+  const { node, ids, known, reaches, takeNumber } = options;
   const used = [...ids].sort(compareText).flatMap((id) => known.get(id) ?? []);
   const slots = new Map<string, Omit<EgressSlot, 'number'>>();
   const slotOf = (hop: Hop): string | null => {
@@ -55,7 +55,7 @@ export function nodeOutcomes(parts: OutcomeParts): NodeOutcomes {
   };
   const plans = used.map((one) => ({ one, plan: planOf(one.route, node, takeNumber, slotOf) }));
   const first = new Set(plans.flatMap(({ plan }) => (plan.kind === 'slots' ? plan.names : [])));
-  const numbers = numbered(slots.keys(), parts.numbers, first);
+  const numbers = numbered(slots.keys(), options.numbers, first);
   const refused: EgressPolicyName[] = [];
   const outcomes = plans.map(({ one, plan }): EgressOutcome => {
     const { decision } = one;
@@ -89,9 +89,9 @@ interface SlotsPlan {
 }
 
 function planOf(
-  route: Route,
+  route: EgressRoute,
   node: string,
-  takeNumber: OutcomeParts['takeNumber'],
+  takeNumber: NodeOutcomesOptions['takeNumber'],
   slotOf: (hop: Hop) => string | null,
 ): Plan {
   if (route.kind !== 'hops') return route;
@@ -125,7 +125,7 @@ function sharedOutcome({ decision, outcomes }: KnownRoute, action: Action): Egre
   return outcome;
 }
 
-function toOutcome({ id, policy, audited }: Decision, action: Action): EgressOutcome {
+function toOutcome({ id, policy, audited }: EgressDecision, action: Action): EgressOutcome {
   return {
     id,
     policy: policy === null ? null : policyName(policy),

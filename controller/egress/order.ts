@@ -16,7 +16,7 @@ export function compareEgressPolicies(a: EgressPolicy, b: EgressPolicy): number 
 }
 
 /** `namespace/name` of an EgressPolicy, the name of a ClusterEgressPolicy. */
-export function policyText({ namespace, name }: Pick<EgressPolicy, 'namespace' | 'name'>): string {
+export function egressPolicyText({ namespace, name }: Pick<EgressPolicy, 'namespace' | 'name'>): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }
 

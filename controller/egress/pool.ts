@@ -51,7 +51,7 @@ export function placeInPool({ ranges }: Pool, text: string): bigint {
 }
 
 /** The address at a place; null beyond the last. */
-export function addressAt({ ranges }: Pool, family: Family, place: bigint): string | null {
+export function poolAddress({ ranges }: Pool, family: Family, place: bigint): string | null {
   let rest = place;
   for (const { first, last } of ranges[family]) {
     if (rest <= last - first) return formatAddress({ family, value: first + rest });

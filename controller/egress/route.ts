@@ -7,7 +7,7 @@ import {
 } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import type { EgressPath } from './allocation.ts';
-import type { Decision } from './class.ts';
+import type { EgressDecision } from './class.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 
 /** A gateway node that takes packets, and how it translates them. */
@@ -21,7 +21,7 @@ export interface Hop {
 }
 
 /** The meaning of a decision, on every node alike. */
-export type Route =
+export type EgressRoute =
   | { readonly kind: 'pass' }
   | { readonly kind: 'direct' }
   | { readonly kind: 'drop'; readonly reason: EgressDropReason | 'policy' }
@@ -35,9 +35,9 @@ export type Route =
     };
 
 export function routeOf(
-  { policy, key, family, isCrowded, isStray }: Decision,
+  { policy, key, family, isCrowded, isStray }: EgressDecision,
   ways: CompiledEgress['ways'],
-): Route {
+): EgressRoute {
   if (isCrowded) return { kind: 'drop', reason: 'no-route' };
   if (policy === null) return { kind: 'pass' };
   const { action, whenUnavailable } = policy.spec;
@@ -86,7 +86,7 @@ export function routeOf(
 }
 
 /** All nodes that may take packets of the route. */
-export function hopsOf(route: Route): readonly Hop[] {
+export function hopsOf(route: EgressRoute): readonly Hop[] {
   return route.kind === 'hops' ? [...route.hops, ...route.reserve] : [];
 }
 
@@ -107,7 +107,7 @@ export interface Served {
  */
 export function servedBy(
   { ipv4, ipv6 }: { readonly ipv4: readonly DestinationRange[]; readonly ipv6: readonly DestinationRange[] },
-  routes: ReadonlyMap<string, { readonly route: Route }>,
+  routes: ReadonlyMap<string, { readonly route: EgressRoute }>,
 ): Map<string, Served[]> {
   const found = new Map<string, Served[]>();
   for (const family of FAMILIES) {

@@ -6,7 +6,7 @@ import { compareText } from '../../lib/sharing/order.ts';
 import type { ObjectIndex } from '../index/object-index.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 import { type Allocation, allocate, type Dealing, type EgressPaths, NO_GATEWAY } from './allocation.ts';
-import { policyKey } from './class.ts';
+import { egressPolicyKey } from './class.ts';
 import { gatewayChooser } from './gateways.ts';
 
 /** The way out that a policy of action Gateway has. */
@@ -17,7 +17,7 @@ export interface PolicyWay {
 }
 
 export interface Ways {
-  /** By policyKey: policies of action Gateway, without those in mode Audit. */
+  /** By egressPolicyKey: policies of action Gateway, without those in mode Audit. */
   readonly ways: ReadonlyMap<string, PolicyWay>;
   /** Sorted by name. */
   readonly allocations: readonly Allocation[];
@@ -49,8 +49,8 @@ export class WayIndex {
     const parts = [egressGateways, egressPolicies, nodes, namespaces];
     if (sameItems(parts, this.#parts)) return this.#ways;
     this.#parts = parts;
-    const current = new Map(egressPolicies.map((policy) => [policyKey(policy), policy]));
-    const policies = ordered.flatMap((policy) => current.get(policyKey(policy)) ?? []);
+    const current = new Map(egressPolicies.map((policy) => [egressPolicyKey(policy), policy]));
+    const policies = ordered.flatMap((policy) => current.get(egressPolicyKey(policy)) ?? []);
     const { users, ways } = this.#chosen(egressGateways, policies);
     const known = new Map(this.#ways.allocations.map((one) => [one.gateway, one]));
     const gateways = egressGateways.toSorted((a, b) => compareText(a.name, b.name));
@@ -58,7 +58,7 @@ export class WayIndex {
       this.#allocation(gateway, users.get(gateway) ?? [], known.get(gateway)),
     );
     for (const { gateway, paths } of allocations) {
-      for (const [policy, own] of paths) ways.set(policyKey(policy), { gateway, paths: own });
+      for (const [policy, own] of paths) ways.set(egressPolicyKey(policy), { gateway, paths: own });
     }
     this.#ways = { ways, allocations };
     return this.#ways;
@@ -72,7 +72,7 @@ export class WayIndex {
     for (const policy of policies) {
       if (policy.spec.action !== 'Gateway' || policy.spec.mode === 'Audit') continue;
       const { gateway, isAllowed } = choose(policy, this.#index.namespaceLabels(policy.namespace));
-      if (gateway === null || !isAllowed) ways.set(policyKey(policy), { gateway, paths: NO_GATEWAY });
+      if (gateway === null || !isAllowed) ways.set(egressPolicyKey(policy), { gateway, paths: NO_GATEWAY });
       else addToList(users, gateway, policy);
     }
     return { users, ways };

@@ -5,7 +5,7 @@ import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { Snapshot } from '../watch/source.ts';
 
 /** An extension's part of the nodes' views, by node. */
-export type ExtensionPart = Pick<Compiled, 'egress'>;
+type ExtensionPart = Pick<Compiled, 'egress'>;
 
 /** Stage 2 of an extension: egress gateways are the only one. */
 export interface CompileExtension {

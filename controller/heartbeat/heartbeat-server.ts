@@ -16,9 +16,9 @@ import {
   tokenAuthenticator,
 } from '../publish/auth.ts';
 import { LEASE_ROWS } from '../publish/calls.ts';
-import { type Route, router } from '../publish/route.ts';
+import { type RequestHandler, router } from '../publish/route.ts';
 import {
-  AGENTS,
+  AGENT_USER,
   SERVER_LIMITS,
   type ServerTls,
   secureContext,
@@ -90,7 +90,11 @@ export function heartbeatServer(options: HeartbeatServerOptions): HeartbeatServe
   };
 }
 
-async function serve(route: Route, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function serve(
+  route: RequestHandler,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const answer = await route(request, response).catch(
     (): Answer => ({
       failure: failure('InternalError', 'internal error of the controller'),
@@ -105,7 +109,7 @@ async function serve(route: Route, request: IncomingMessage, response: ServerRes
 function leaseRoute(
   { leases, request: api, audiences, account, nodes, now, date }: HeartbeatServerOptions,
   authenticated: (request: IncomingMessage, caller: string) => void,
-): Route {
+): RequestHandler {
   const queue = new FairQueue(REVIEW_QUEUE);
   const review = (spec: TokenReviewSpec) => reviewToken(api, spec);
   const authenticate = tokenAuthenticator({ review, audiences, now, date, queue });
@@ -114,7 +118,7 @@ function leaseRoute(
   return router(LEASE_ROWS, {
     leases,
     authenticated,
-    agents: AGENTS,
+    agents: AGENT_USER,
     authenticate,
     authorise: accessAuthoriser((spec) => reviewAccess(api, spec), now, queue),
     authenticatePeer: ofAccount(controllers, account),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Answer } from '../../apis/flow.ts';
+import type { FlowAnswer } from '../../apis/flow.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObject } from '../../apis/objects.ts';
 import { cidr, policy, tcp } from '../../test/kernel/manifests.ts';
@@ -29,7 +29,7 @@ const ANSWER = {
 /** The first rule decides everything, and the flow's port says what Audit rules would do. */
 const evaluate: Evaluate =
   ({ rules: [first], controlPlane }) =>
-  ({ dstPort }): Answer => {
+  ({ dstPort }): FlowAnswer => {
     if (controlPlane?.some(({ ports }) => ports[0] === dstPort)) return { ...ANSWER, verdict: 'Allow' };
     if (first === undefined) return { ...ANSWER, verdict: 'Allow' };
     const { action, source, mode } = first;
@@ -142,7 +142,7 @@ describe('the impact of a change on flows', () => {
 
   it('has the control plane as the node reaches it, and names where the node decides otherwise', () => {
     const to = { ports: [6443, 6443], protocol: 'tcp', peers: 'any' } as const;
-    const decision: Answer = { ...ANSWER, verdict: 'Reject' };
+    const decision: FlowAnswer = { ...ANSWER, verdict: 'Reject' };
     const { denied, otherwise } = impact([A], [A, drop()]).of({
       flows: { ...seen(flow({ port: 6443 }), flow({ decision })), controlPlane: [to] },
       names: new Map(),

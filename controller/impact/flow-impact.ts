@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Answer, Flow } from '../../apis/flow.ts';
+import type { Flow, FlowAnswer } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import { present } from '../../lib/sharing/present.ts';
@@ -7,7 +7,7 @@ import { type DiffSide, ownersOf } from '../difference/row-text.ts';
 import { nodeViewer } from '../publish/node-view.ts';
 
 /** Evaluates a state's rules, as `explain` does; called once for each of many flows. */
-export type Evaluate = (state: NodeState) => (flow: Flow) => Answer;
+export type Evaluate = (state: NodeState) => (flow: Flow) => FlowAnswer;
 
 /** The flows that a node has seen. */
 export interface SeenByNode {
@@ -53,8 +53,8 @@ export interface NodeImpact {
 export interface ChangedFlow extends Omit<NodeFlow, 'decision'> {
   /** Which Node or Pod has the address; absent: none. */
   readonly peerName?: string;
-  readonly before: Answer;
-  readonly after: Answer;
+  readonly before: FlowAnswer;
+  readonly after: FlowAnswer;
   /** Connections that began in an hour, since the kind was first seen; of an hour at least. */
   readonly perHour: number;
   /** One flow of many was evaluated: others of the kind may be decided otherwise. */
@@ -106,7 +106,7 @@ export class FlowImpact {
       for (const set of state.addressSets.values())
         for (const name of set.names) if (table.addresses(name).length === 0) unknown.add(name);
       return this.#evaluate({ ...resolve(state, table), controlPlane });
-    }) as [(flow: Flow) => Answer, (flow: Flow) => Answer];
+    }) as [(flow: Flow) => FlowAnswer, (flow: Flow) => FlowAnswer];
     const lists = { denied: [], allowed: [], audited: [], otherwise: [] } as Record<Change, ChangedFlow[]>;
     const toChanged = this.#changedFlows(states.after, Date.parse(liveAt ?? newest(flows) ?? since));
     for (const one of flows) {
@@ -130,7 +130,7 @@ export class FlowImpact {
   #changedFlows(
     state: NodeState,
     asked: number,
-  ): (one: NodeFlow, before: Answer, after: Answer) => ChangedFlow {
+  ): (one: NodeFlow, before: FlowAnswer, after: FlowAnswer) => ChangedFlow {
     const rechecks = recheckingRules(state);
     return ({ decision, ...kind }, before, after) => {
       const peerName = this.#owners.get(kind.peer);
@@ -158,7 +158,7 @@ export class FlowImpact {
 type Change = 'denied' | 'allowed' | 'audited' | 'otherwise';
 
 /** `inForce`: what the rules in force on the node decide; null: there are none. */
-function changesOf(before: Answer, after: Answer, inForce: Answer | null): Change[] {
+function changesOf(before: FlowAnswer, after: FlowAnswer, inForce: FlowAnswer | null): Change[] {
   const changes: Change[] = [];
   const [was, is] = [isAllowed(before), isAllowed(after)];
   if (was && !is) changes.push('denied');
@@ -169,12 +169,14 @@ function changesOf(before: Answer, after: Answer, inForce: Answer | null): Chang
   return changes;
 }
 
-function isAllowed({ verdict }: Answer): boolean {
+function isAllowed({ verdict }: FlowAnswer): boolean {
   return verdict === 'Allow';
 }
 
 /** The first rule in mode Audit that is no Pass, if it would deny the flow. */
-export function auditDenial({ audited = [] }: Answer): NonNullable<Answer['audited']>[number] | undefined {
+export function auditDenial({
+  audited = [],
+}: FlowAnswer): NonNullable<FlowAnswer['audited']>[number] | undefined {
   const first = audited.find(({ action }) => action !== 'Pass');
   return first?.action === 'Allow' ? undefined : first;
 }

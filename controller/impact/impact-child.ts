@@ -2,7 +2,7 @@ import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import type { ObjectChange } from './changed-objects.ts';
-import { ChangeOverrunError, ImpactJudge, type Judgement, type Violations } from './impact.ts';
+import { ChangeOverrunError, ImpactJudge, type ImpactJudgement, type Violations } from './impact.ts';
 import { serveObjects } from './object-mirror.ts';
 
 /** The questions of impact-process.ts to the process of this file. */
@@ -11,7 +11,7 @@ export type ImpactQuestion =
   | { readonly ask: 'change'; readonly change: ObjectChange; readonly times: ChangeTimes };
 
 /** With the configuration, which stays the same. */
-export type ChildQuestion = ImpactQuestion & { readonly config: Config };
+export type ImpactChildQuestion = ImpactQuestion & { readonly config: Config };
 
 /** Milliseconds from now on. */
 export interface ChangeTimes {
@@ -21,16 +21,20 @@ export interface ChangeTimes {
 }
 
 /** The answers to each question, in order: one; to a change a judgement, then the lines. */
-export type ChildAnswer =
+export type ImpactChildAnswer =
   | { readonly violations: Violations }
-  | { readonly judgement: Judgement }
+  | { readonly judgement: ImpactJudgement }
   | { readonly lines: readonly string[] }
   | { readonly error: string; readonly isLate: boolean };
 
 /** The judge of this process. One that threw may be inconsistent: the next question has another. */
 function judging() {
   let judge: ImpactJudge | null = null;
-  return (question: ChildQuestion, objects: ClusterObjects, send: (answer: ChildAnswer) => void): void => {
+  return (
+    question: ImpactChildQuestion,
+    objects: ClusterObjects,
+    send: (answer: ImpactChildAnswer) => void,
+  ): void => {
     const current = judge ?? new ImpactJudge(question.config);
     judge = null;
     try {

@@ -4,8 +4,8 @@ import { siblingModule } from '../../lib/process/child-module.ts';
 import { CostQueue } from '../../lib/process/cost-queue.ts';
 import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import type { ObjectChange } from './changed-objects.ts';
-import { type Impact, type Judgement, LARGE, type Violations } from './impact.ts';
-import type { ChildAnswer, ChildQuestion, ImpactQuestion } from './impact-child.ts';
+import { type Impact, type ImpactJudgement, LARGE, type Violations } from './impact.ts';
+import type { ImpactChildAnswer, ImpactChildQuestion, ImpactQuestion } from './impact-child.ts';
 import { mirroredObjects } from './object-mirror.ts';
 
 export interface ImpactLimits {
@@ -80,7 +80,7 @@ export class ImpactProcess {
   readonly #limits: ImpactLimits;
   readonly #config: Config;
   readonly #objects: () => ClusterObjects | null;
-  readonly #process: MirroredProcess<ClusterObjects, ChildQuestion, ChildAnswer>;
+  readonly #process: MirroredProcess<ClusterObjects, ImpactChildQuestion, ImpactChildAnswer>;
   readonly #turns = new CostQueue(1);
   /** Changes that wait or are evaluated, by source. */
   readonly #sources = new Map<string, SourceChanges>();
@@ -169,7 +169,7 @@ export class ImpactProcess {
     const times = { all, difference: this.#count > 1 ? crowded : difference };
     const answers = await this.#ask({ ask: 'change', change, times }, all + GRACE);
     if (!answers.some((answer) => 'lines' in answer || 'error' in answer)) this.#pause(key);
-    let judgement: Judgement | null = null;
+    let judgement: ImpactJudgement | null = null;
     let lines = LARGE;
     for (const answer of answers) {
       if ('judgement' in answer) judgement = answer.judgement;
@@ -186,7 +186,7 @@ export class ImpactProcess {
   }
 
   /** The answers so far if the process ends, or has no time left. */
-  async #ask(asked: ImpactQuestion, time: number): Promise<readonly ChildAnswer[]> {
+  async #ask(asked: ImpactQuestion, time: number): Promise<readonly ImpactChildAnswer[]> {
     const state = this.#objects();
     if (state === null) throw new Error('the objects of the cluster are not known');
     const answers = await this.#process.ask({

@@ -19,7 +19,7 @@ import { changedObjects, type ObjectChange } from './changed-objects.ts';
 export type Violations = ReadonlyMap<string, readonly Violation[]>;
 
 /** The effect of a change on the Guardrails. */
-export interface Judgement {
+export interface ImpactJudgement {
   /** A Guardrail that holds now and would not; null: there is none. */
   readonly broken: { readonly guardrail: string; readonly violation: Violation } | null;
   /** A Guardrail that does not hold, and is new; null: there is none. */
@@ -27,14 +27,14 @@ export interface Judgement {
 }
 
 /** The effect of a change. */
-export interface Impact extends Judgement {
+export interface Impact extends ImpactJudgement {
   /** The flows whose verdict would change, in a few lines. */
   readonly lines: readonly string[];
 }
 
 /** The states of the cluster before and after a change. */
-export interface Judged {
-  readonly judgement: Judgement;
+export interface JudgedChange {
+  readonly judgement: ImpactJudgement;
   readonly change: ObjectChange;
   readonly before: CompiledObjects;
   readonly after: CompiledObjects;
@@ -71,12 +71,16 @@ export class ImpactJudge {
   }
 
   /** @param checkpoint called often; may throw, which leaves the change unjudged */
-  judge(objects: ClusterObjects, change: ObjectChange, checkpoint: () => void): Judged {
+  judge(objects: ClusterObjects, change: ObjectChange, checkpoint: () => void): JudgedChange {
     return { change, ...this.judgeNext(objects, changedObjects(objects, change), checkpoint) };
   }
 
   /** As `judge`, of any other state of the objects. */
-  judgeNext(objects: ClusterObjects, next: ClusterObjects, checkpoint: () => void): Omit<Judged, 'change'> {
+  judgeNext(
+    objects: ClusterObjects,
+    next: ClusterObjects,
+    checkpoint: () => void,
+  ): Omit<JudgedChange, 'change'> {
     const before = this.violations(objects);
     const now = this.#compiled(objects);
     const compiled = this.#compiled(next);
@@ -101,7 +105,7 @@ export class ImpactJudge {
    * @param checkpoint called often; may throw ChangeOverrunError, which makes it one line that says
    * so
    */
-  lines(judged: Judged, checkpoint: () => void): readonly string[] {
+  lines(judged: JudgedChange, checkpoint: () => void): readonly string[] {
     const { judgement, change } = judged;
     if (judgement.broken !== null || change.kind === 'Guardrail') return [];
     const lines = this.#lines(judged, checkpoint);
@@ -112,7 +116,7 @@ export class ImpactJudge {
     return this.#compile(this.#withGuardrails(objects));
   }
 
-  #lines({ before, after }: Judged, checkpoint: () => void): readonly string[] {
+  #lines({ before, after }: JudgedChange, checkpoint: () => void): readonly string[] {
     const [from, to] = [withoutGuardrails(before.compiled), withoutGuardrails(after.compiled)];
     try {
       const difference = clusterDifference(from, to, { config: this.#config, checkpoint });
@@ -125,7 +129,7 @@ export class ImpactJudge {
   }
 
   /** The rules of a changed policy that would decide nothing. */
-  #unreachable({ change, after }: Judged, checkpoint: () => void): string[] {
+  #unreachable({ change, after }: JudgedChange, checkpoint: () => void): string[] {
     const { kind, next } = change;
     if (next === null || kind !== 'ClusterNetworkPolicy') return [];
     const { apiGroup, name } = next;

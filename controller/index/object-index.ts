@@ -16,7 +16,7 @@ export function addressesOf(holder: Holder): readonly string[] {
 }
 
 /** Differences by object identity. */
-export interface ObjectChange {
+export interface IndexChange {
   readonly nodes: ListChange<Node>;
   readonly namespaces: ListChange<Namespace>;
   readonly pods: ListChange<Pod>;
@@ -104,7 +104,7 @@ export class ObjectIndex {
   }
 
   /** The differences between the current state and this one. */
-  difference(next: Indexed): ObjectChange {
+  difference(next: Indexed): IndexChange {
     const change = {
       nodes: listChange(this.#objects.nodes, next.nodes),
       namespaces: listChange(this.#objects.namespaces, next.namespaces),
@@ -121,7 +121,7 @@ export class ObjectIndex {
   }
 
   /** Advances to this state. */
-  advance(next: Indexed, change: ObjectChange): void {
+  advance(next: Indexed, change: IndexChange): void {
     this.#objects = next;
     this.#nodes?.change(change.nodes);
     this.#pods?.change(change.pods);
@@ -185,7 +185,7 @@ function sameLabels(a: Labels, b: Labels): boolean {
 
 function changeHomes(
   { byName, byLabel }: Homes,
-  { namespaces, pods }: ObjectChange,
+  { namespaces, pods }: IndexChange,
   podsIn: KeyIndex<Pod>,
 ): void {
   const now = new Map(namespaces.added.map((namespace) => [namespace.name, toHome(namespace)]));

@@ -24,7 +24,7 @@ export interface ApiConnection {
 }
 
 /** Called with the status of each answer. */
-export type Answered = (status: number) => void;
+export type OnAnswer = (status: number) => void;
 
 export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
@@ -43,7 +43,7 @@ const KEEP_ALIVE = 30_000;
 export function apiConnection(
   kubeConfig: KubeConfig,
   maxSockets = Number.POSITIVE_INFINITY,
-  answered: Answered = () => {},
+  answered: OnAnswer = () => {},
   protocols?: readonly string[],
 ): ApiConnection {
   const cluster = kubeConfig.getCurrentCluster();

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { readBody } from '../../lib/process/body.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
-import { type Answered, apiConnection, messageOf, type Outgoing } from './connection.ts';
+import { apiConnection, messageOf, type OnAnswer, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kube-error.ts';
 import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
 
@@ -60,7 +60,7 @@ const MOST_WAITS = 5;
 export function kubeApi(
   kubeConfig: KubeConfig,
   called = 'the API server',
-  answered?: Answered,
+  answered?: OnAnswer,
   protocols?: readonly string[],
 ): KubeApiClient {
   const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS, answered, protocols);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { changesOf } from './managed-fields.ts';
+import { managerChanges } from './managed-fields.ts';
 
 const CREATED = '2026-11-27T02:00:00Z';
 
 describe('changesOf', () => {
   it('has the last change of each program, newest first, without statuses', () => {
-    const changes = changesOf({
+    const changes = managerChanges({
       name: 'web',
       creationTimestamp: CREATED,
       managedFields: [
@@ -52,13 +52,13 @@ describe('changesOf', () => {
   });
 
   it('says that an object is being deleted', () => {
-    const [change] = changesOf({ name: 'web', deletionTimestamp: CREATED });
+    const [change] = managerChanges({ name: 'web', deletionTimestamp: CREATED });
     assert.deepEqual(change, { time: CREATED, manager: '', operation: 'Delete', fields: [], isNew: false });
   });
 
   it('takes objects without, and fields that are none', () => {
-    assert.deepEqual(changesOf({ name: 'web' }), []);
-    const [change] = changesOf({
+    assert.deepEqual(managerChanges({ name: 'web' }), []);
+    const [change] = managerChanges({
       name: 'web',
       managedFields: [{ time: CREATED, fieldsV1: { 'k:{"a":1}': {}, 'f:data': 'x' } }],
     });

@@ -18,7 +18,7 @@ export interface ManagedFields {
 }
 
 /** The last change of one program in an object. */
-export interface Change {
+export interface ManagerChange {
   /** ISO 8601, of a second. */
   readonly time: string;
   /** The program that sent the request, by its own name: `kubectl-edit`, `argocd-controller`. */
@@ -36,11 +36,11 @@ export interface Change {
  * program, and users' names, are in no object: the API server's audit log has them. Statuses are
  * left out.
  */
-export function changesOf({
+export function managerChanges({
   managedFields = [],
   creationTimestamp,
   deletionTimestamp,
-}: ObjectMetadata): Change[] {
+}: ObjectMetadata): ManagerChange[] {
   const changes = managedFields
     .filter(({ subresource = '', time }) => subresource === '' && time !== undefined)
     .map(({ manager = '', operation = '', time = '', fieldsV1 }) => {

@@ -1,5 +1,5 @@
 /** One metric in Prometheus' text format (version 0.0.4). */
-export interface Family {
+export interface MetricFamily {
   /** A counter's ends in `_total`. */
   readonly name: string;
   /** One sentence. */
@@ -8,10 +8,10 @@ export interface Family {
   readonly labelNames: readonly string[];
 }
 
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 /** The lines that come before a family's samples. */
-export function heading({ name, help, type }: Omit<Family, 'labelNames'>): string {
+export function heading({ name, help, type }: Omit<MetricFamily, 'labelNames'>): string {
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
 }
 
@@ -22,7 +22,7 @@ export function writtenLabels(labels: Labels): string {
 }
 
 /** @param labels as of `writtenLabels` */
-export function sample({ name }: Pick<Family, 'name'>, labels: string, value: number): string {
+export function sample({ name }: Pick<MetricFamily, 'name'>, labels: string, value: number): string {
   return `${name}${labels} ${value}\n`;
 }
 

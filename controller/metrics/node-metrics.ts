@@ -3,7 +3,7 @@ import type { CompiledPolicy } from '../../apis/compiled.ts';
 import { NODE_PHASES, type NodePhase, nodePhase } from '../../apis/node-phase.ts';
 import type { NodeReport, NodeTotals } from '../../apis/node-report.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { type Family, heading, sample, writtenLabels } from './exposition.ts';
+import { heading, type MetricFamily, sample, writtenLabels } from './exposition.ts';
 import { RuleSums } from './rule-sums.ts';
 
 export interface NodeMetricsOptions {
@@ -29,7 +29,7 @@ interface NodeRow {
 }
 
 /** Its label is `node`. */
-type PerNode = Omit<Family, 'labelNames'> & {
+type PerNode = Omit<MetricFamily, 'labelNames'> & {
   /** Null: not known, and so absent. */
   readonly value: (row: NodeRow) => number | null;
 };
@@ -97,24 +97,24 @@ const PER_NODE: readonly PerNode[] = [
   },
 ];
 
-const PHASES: Family = {
+const PHASES: MetricFamily = {
   name: 'nodewall_nodes',
   help: 'Nodes by phase, as in `kubectl get nodeviews`.',
   type: 'gauge',
   labelNames: ['phase'],
 };
-const RULE_PACKETS: Family = {
+const RULE_PACKETS: MetricFamily = {
   name: 'nodewall_rule_denied_packets_total',
   help: 'Packets that a rule dropped or rejected on all nodes, since this controller heard of each.',
   type: 'counter',
   labelNames: ['api_group', 'policy', 'direction', 'rule'],
 };
-const RULE_BYTES: Family = {
+const RULE_BYTES: MetricFamily = {
   ...RULE_PACKETS,
   name: 'nodewall_rule_denied_bytes_total',
   help: 'Their bytes.',
 };
-const LEFT_OUT: Family = {
+const LEFT_OUT: MetricFamily = {
   name: 'nodewall_rules_left_out',
   help: `Rules that drop or reject beyond the first ${MOST_RULES.toLocaleString('en')}, which have no series of their own.`,
   type: 'gauge',
@@ -122,7 +122,7 @@ const LEFT_OUT: Family = {
 };
 
 /** The metrics on the page of all nodes, in its order. */
-export const NODE_METRICS: readonly Family[] = [
+export const NODE_METRICS: readonly MetricFamily[] = [
   ...PER_NODE.map((metric) => ({ ...metric, labelNames: ['node'] })),
   ...[PHASES, RULE_PACKETS, RULE_BYTES, LEFT_OUT],
 ];

@@ -9,7 +9,7 @@ export interface Failure {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export type FailureReason =
+type FailureReason =
   | 'BadRequest'
   | 'Unauthorized'
   | 'Forbidden'

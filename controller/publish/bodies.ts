@@ -1,5 +1,5 @@
 import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
-import { digestOf, toBody } from '../../apis/held-view.ts';
+import { bodyDigest, toBody } from '../../apis/held-view.ts';
 import type { Update } from '../../apis/stream.ts';
 import { addressSetMessage, serviceSetMessage, toWrittenRule } from '../../apis/wire.ts';
 import type { ExtensionObject } from '../extension/extension.ts';
@@ -54,7 +54,7 @@ export function messageBodies(): Bodies {
     extension: ({ isShared, of, toMessage }) => (isShared ? kept(of, toMessage) : toBody(toMessage())),
     once: toBody,
     digest(body) {
-      const digest = digests.get(body) ?? digestOf(body);
+      const digest = digests.get(body) ?? bodyDigest(body);
       digests.set(body, digest);
       return digest;
     },

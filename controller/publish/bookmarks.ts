@@ -1,7 +1,7 @@
 import type { Compiled } from '../../apis/compiled.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { Line } from './bodies.ts';
-import type { Counts } from './changes.ts';
+import type { NodeCounts } from './changes.ts';
 
 /** A watcher, as far as the lines that it receives depend on it. */
 export interface Receiver {
@@ -11,14 +11,14 @@ export interface Receiver {
 }
 
 /** A bookmark's number of objects, for the receiver to compare. */
-export interface BookmarkCounts extends Counts {
+export interface BookmarkCounts extends NodeCounts {
   /** Absent: the receiver has nothing of egress gateways. */
   readonly egress?: number;
 }
 
 /** The counts of a view, with those of egress gateways. */
 export function bookmarkCounts(
-  counts: Counts,
+  counts: NodeCounts,
   { node, hasEgress }: Receiver,
   compiled: Compiled | undefined,
 ): BookmarkCounts {

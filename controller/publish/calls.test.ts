@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
 import { AGENT_CALLS, type Call, pathOf } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH, type ControllerList, type ControllerState } from '../../apis/controller-state.ts';
-import { type Answered, MOST_ANSWER, nodeDataPath } from '../../apis/node-question.ts';
+import { MOST_ANSWER, nodeDataPath, type QuestionAnswer } from '../../apis/node-question.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
@@ -285,7 +285,7 @@ describe('requests for what only a node knows', () => {
   const { start, ask, watch } = new ServerBed();
 
   it('gives users what only a node knows, if they may have it', async () => {
-    const answers: Answered[] = [];
+    const answers: QuestionAnswer[] = [];
     const asked: unknown[] = [];
     const running = await start({
       nodeQuestions: {
@@ -378,7 +378,7 @@ describe('scrapes', () => {
   it('gives scrapers what an agent answers; controllers pass both on', async () => {
     const heard: unknown[] = [];
     let isBehind = false;
-    const answered = async (...of: unknown[]): Promise<Answered> => {
+    const answered = async (...of: unknown[]): Promise<QuestionAnswer> => {
       heard.push(of);
       return of.includes('cp-1') ? { text: 'a 1\n' } : { problem: 'not connected' };
     };

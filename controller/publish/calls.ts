@@ -15,16 +15,16 @@ import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
 import { LEASE_BATCH, PASSED_PROBES, PEER_CALLS, REPORT_BATCH } from './peer-calls.ts';
 import type { Right } from './permission.ts';
-import { type Asked, type RouteOptions, type Row, row } from './route.ts';
+import { type RoutedRequest, type RouteOptions, type RouteRow, row } from './route.ts';
 import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
-import { list, read, selectedName, type ViewOptions, watch } from './view-requests.ts';
+import { listViews, readView, selectedName, type ViewOptions, watchView } from './view-requests.ts';
 
 export interface LeaseOptions extends RouteOptions {
   /** Heartbeats of egress gateways; absent: the feature gate EgressGateway is off. */
   readonly leases?: LeaseService;
 }
 
-export interface CallOptions extends LeaseOptions, ViewOptions, ConsoleOptions {
+export interface AnswerOptions extends LeaseOptions, ViewOptions, ConsoleOptions {
   readonly hub: Hub;
   /** Updated here. */
   readonly reports: NodeReports;
@@ -46,16 +46,16 @@ const NO_METRICS = 'this controller has no metrics';
 
 const leases = { service: ({ leases: of }: LeaseOptions) => of, absent: NO_LEASES };
 /** Answered by the controller's own state: it always has one. */
-const own = { service: (options: CallOptions) => options, absent: '' };
-const probes = { service: ({ probes: of }: CallOptions) => of, absent: NO_PROBES };
-const questions = { service: ({ nodeQuestions }: CallOptions) => nodeQuestions, absent: NO_QUESTIONS };
-const states = { service: ({ controllers }: CallOptions) => controllers, absent: NO_STATE };
-const metrics = { service: ({ metrics: of }: CallOptions) => of, absent: NO_METRICS };
+const own = { service: (options: AnswerOptions) => options, absent: '' };
+const probes = { service: ({ probes: of }: AnswerOptions) => of, absent: NO_PROBES };
+const questions = { service: ({ nodeQuestions }: AnswerOptions) => nodeQuestions, absent: NO_QUESTIONS };
+const states = { service: ({ controllers }: AnswerOptions) => controllers, absent: NO_STATE };
+const metrics = { service: ({ metrics: of }: AnswerOptions) => of, absent: NO_METRICS };
 
 /** The right to a part of the Node's view. */
 const ofNode =
   (verb: 'get' | 'update', subresource: string) =>
-  ({ node: name }: Asked<unknown>): Right => ({ verb, resource: 'nodeviews', subresource, name });
+  ({ node: name }: RoutedRequest<unknown>): Right => ({ verb, resource: 'nodeviews', subresource, name });
 const SCRAPE: Right = { verb: 'get', path: METRICS_PATH };
 const GROUP_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 const DONE: Answer = { code: 204, body: null };
@@ -80,7 +80,7 @@ function ofPeer<Body>(
 }
 
 /** Heartbeats, which a process of their own answers too. */
-export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
+export const LEASE_ROWS: readonly RouteRow<LeaseOptions>[] = [
   row({
     ...ofAgent(AGENT_CALLS.lease, 'the lease request', parseLeaseRequest),
     ...leases,
@@ -106,7 +106,7 @@ export const LEASE_ROWS: readonly Row<LeaseOptions>[] = [
   }),
 ];
 
-const PEER_ROWS: readonly Row<CallOptions>[] = [
+const PEER_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
     methods: ['GET'],
     path: PEER_CALLS.allReports.path,
@@ -161,7 +161,7 @@ const PEER_ROWS: readonly Row<CallOptions>[] = [
   }),
 ];
 
-const AGENT_ROWS: readonly Row<CallOptions>[] = [
+const AGENT_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
     methods: ['GET', 'POST'],
     path: NODE_VIEWS_PATH,
@@ -171,7 +171,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
     ...own,
     limit: 'watch',
     right: ({ query }) => named('watch', selectedName(query)),
-    answer: watch,
+    answer: watchView,
   }),
   row({
     ...ofAgent(AGENT_CALLS.report, 'the report', parseReport),
@@ -219,7 +219,7 @@ const AGENT_ROWS: readonly Row<CallOptions>[] = [
   }),
 ];
 
-const USER_ROWS: readonly Row<CallOptions>[] = [
+const USER_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
     methods: ['GET'],
     path: NODE_VIEWS_PATH,
@@ -227,7 +227,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
     limit: 'read',
     ...own,
     right: ({ query }) => named('list', selectedName(query)),
-    answer: list,
+    answer: listViews,
   }),
   row({
     methods: ['GET'],
@@ -237,7 +237,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
     needs: 'node',
     ...own,
     right: ({ node }) => named('get', node),
-    answer: read,
+    answer: readView,
   }),
   ...NODE_DATA.map((about) =>
     row({
@@ -283,7 +283,7 @@ const USER_ROWS: readonly Row<CallOptions>[] = [
   ),
 ];
 
-const SCRAPE_ROWS: readonly Row<CallOptions>[] = [
+const SCRAPE_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
     methods: ['GET'],
     path: METRICS_PATH,
@@ -325,7 +325,7 @@ const SCRAPE_ROWS: readonly Row<CallOptions>[] = [
 ];
 
 /** Every request that a controller answers on the agents' port. */
-export const ROWS: readonly Row<CallOptions>[] = [
+export const ROWS: readonly RouteRow<AnswerOptions>[] = [
   ...AGENT_ROWS,
   ...LEASE_ROWS,
   ...PEER_ROWS,

@@ -8,17 +8,17 @@ import type { Bodies, Line } from './bodies.ts';
 import { addressSetUpdate } from './members-diff.ts';
 import {
   diffGroups,
-  type GroupChange,
   type GroupContent,
   groupsOf,
   type RuleGroup,
+  type RuleGroupChange,
   versionKey,
 } from './rule-groups.ts';
 import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
 /** The numbers of rules and sets of a node. */
-export interface Counts {
+export interface NodeCounts {
   readonly rules: number;
   readonly addressSets: number;
   readonly serviceSets: number;
@@ -29,7 +29,7 @@ export interface PendingMessage {
   /** Called when the message is sent: messages of the first state are never sent. */
   readonly toBody: () => Buffer;
   readonly audience: Audience;
-  readonly counts: Counts;
+  readonly counts: NodeCounts;
   readonly feature?: Line['feature'];
 }
 
@@ -37,7 +37,7 @@ export interface PendingMessage {
  * One state of everything compiled, as published to nodes. The next state changes the maps in
  * place.
  */
-export interface Published {
+export interface PublishedState {
   readonly compiled: Compiled;
   /** By the policy, or its version. */
   readonly ruleGroups: Map<string, readonly RuleGroup[]>;
@@ -47,9 +47,9 @@ export interface Published {
   readonly serviceSets: SetToNodesIndex;
 }
 
-const NONE: Counts = { rules: 0, addressSets: 0, serviceSets: 0 };
+const NONE: NodeCounts = { rules: 0, addressSets: 0, serviceSets: 0 };
 
-export function nothingPublished({ allNodes, controllers, apiServerPorts }: Compiled): Published {
+export function nothingPublished({ allNodes, controllers, apiServerPorts }: Compiled): PublishedState {
   return {
     compiled: {
       policies: [],
@@ -76,12 +76,12 @@ export function nothingPublished({ allNodes, controllers, apiServerPorts }: Comp
  *
  * @param extended the messages of an extension: `extensionMessages`
  */
-export function changes(
-  published: Published,
+export function changeMessages(
+  published: PublishedState,
   compiled: Compiled,
   bodies: Bodies,
   extended: readonly PendingMessage[] = [],
-): { readonly messages: readonly PendingMessage[]; readonly published: Published } {
+): { readonly messages: readonly PendingMessage[]; readonly published: PublishedState } {
   const groupChanges = changeRuleGroups(published, compiled.policies);
   const changeOf = spanChanges();
   const { allNodes, controllers } = compiled;
@@ -123,10 +123,10 @@ export function changes(
 }
 
 /** Updates `ruleGroups` and `bySpan`, and returns the changes. */
-function changeRuleGroups(state: Published, policies: readonly CompiledPolicy[]): GroupChange[] {
+function changeRuleGroups(state: PublishedState, policies: readonly CompiledPolicy[]): RuleGroupChange[] {
   const { removed, added } = listChange(state.compiled.policies, policies);
   const now = new Map(added.map((policy) => [versionKey(policy), policy]));
-  const result: GroupChange[] = [];
+  const result: RuleGroupChange[] = [];
   for (const name of new Set([...removed.map(versionKey), ...now.keys()])) {
     const before = state.ruleGroups.get(name) ?? [];
     const policy = now.get(name);
@@ -193,7 +193,7 @@ interface SetKind<T> {
   update(before: T, now: T): (() => Buffer) | null;
   removed(id: string): Buffer;
   /** The counts of one set. */
-  readonly one: Counts;
+  readonly one: NodeCounts;
 }
 
 function setMessages<T extends AddressSet | ServiceSet>(
@@ -228,7 +228,7 @@ function setMessages<T extends AddressSet | ServiceSet>(
 }
 
 function ruleMessages(
-  groupChanges: readonly GroupChange[],
+  groupChanges: readonly RuleGroupChange[],
   changeOf: (before: Span, now: Span) => SpanChange,
   bodies: Bodies,
 ): { added: PendingMessage[]; removed: PendingMessage[] } {
@@ -257,6 +257,6 @@ function ruleMessages(
   return { added, removed };
 }
 
-function negative({ rules, addressSets, serviceSets }: Counts): Counts {
+function negative({ rules, addressSets, serviceSets }: NodeCounts): NodeCounts {
   return { rules: -rules, addressSets: -addressSets, serviceSets: -serviceSets };
 }

@@ -15,15 +15,15 @@ import type { WatchPosition } from '../watch/cluster/reflector.ts';
 import { type Line, messageBodies } from './bodies.ts';
 import { Bookmarks, bookmarkCounts, type Receiver } from './bookmarks.ts';
 import {
-  type Counts,
-  changes,
+  changeMessages,
   extensionMessages,
+  type NodeCounts,
   nothingPublished,
   type PendingMessage,
-  type Published,
+  type PublishedState,
 } from './changes.ts';
 import { nodeView } from './node-view.ts';
-import { type Entry, type LogLimits, ResumeLog } from './resume-log.ts';
+import { type LoggedMessage, type LogLimits, ResumeLog } from './resume-log.ts';
 import { formatRevision, parseRevision } from './revision.ts';
 import { type SharedView, viewsAt } from './shared-view.ts';
 import { usualSwitchOff } from './switch-off-time.ts';
@@ -54,7 +54,7 @@ export interface HubOptions {
 interface Watcher extends Receiver {
   readonly sink: Sink;
   /** Counts the view that it has after the lines sent to it. */
-  counts: Counts;
+  counts: NodeCounts;
 }
 
 export interface WatchOptions {
@@ -65,7 +65,7 @@ export interface WatchOptions {
 }
 
 interface State {
-  readonly published: Published;
+  readonly published: PublishedState;
   readonly log: ResumeLog;
   /** The shared part of a node's view, at this position. */
   readonly viewOf: (node: string) => SharedView;
@@ -122,7 +122,7 @@ export class Hub {
     const [before, last] = [this.#state, this.#published(compiled)];
     const start = this.#position;
     this.#state = null;
-    const { messages, published } = changes(
+    const { messages, published } = changeMessages(
       last ?? nothingPublished(compiled),
       compiled,
       this.#bodies,
@@ -135,7 +135,7 @@ export class Hub {
   }
 
   /** Null: watchers get whole views. */
-  #published(compiled: Compiled): Published | null {
+  #published(compiled: Compiled): PublishedState | null {
     const last = this.#state?.published;
     return last !== undefined && haveSameSharedFields(last.compiled, compiled) ? last : null;
   }
@@ -219,7 +219,7 @@ export class Hub {
     return nodeView(this.#ready().published.compiled, node);
   }
 
-  counts(node: string): Counts {
+  counts(node: string): NodeCounts {
     return this.#ready().viewOf(node).counts;
   }
 
@@ -266,7 +266,7 @@ export class Hub {
   }
 
   /** Rules may have moved to an equal list of nodes, which no message says: nothing is kept. */
-  #viewsOf(published: Published): (node: string) => SharedView {
+  #viewsOf(published: PublishedState): (node: string) => SharedView {
     return viewsAt(published, this.#bodies, this.#number);
   }
 
@@ -286,7 +286,7 @@ export class Hub {
   }
 
   /** Discards the log: all watchers get a whole view. */
-  #restart(published: Published): void {
+  #restart(published: PublishedState): void {
     this.#position++;
     const now = {
       published,
@@ -301,9 +301,9 @@ export class Hub {
     }
   }
 
-  #send(published: Published, log: ResumeLog, messages: readonly PendingMessage[]): void {
+  #send(published: PublishedState, log: ResumeLog, messages: readonly PendingMessage[]): void {
     const due = new Map<Watcher, Line[]>();
-    const entries: Entry[] = [];
+    const entries: LoggedMessage[] = [];
     for (const message of messages) {
       this.#position++;
       const { audience, feature } = message;
@@ -363,7 +363,7 @@ function haveSameSharedFields(a: Compiled, b: Compiled): boolean {
   );
 }
 
-function sum(a: Counts, b: Counts): Counts {
+function sum(a: NodeCounts, b: NodeCounts): NodeCounts {
   return {
     rules: a.rules + b.rules,
     addressSets: a.addressSets + b.addressSets,

@@ -21,7 +21,7 @@ export function addressSetUpdate(
   now: AddressSet,
 ): AddressSetPatchUpdate | AddressSetMessage | null {
   if (!sameDescription(before, now)) return addressSetMessage(now);
-  const { add, remove } = memberChange(before.members, now.members);
+  const { add, remove } = memberDifference(before.members, now.members);
   if (add.length + remove.length === 0) return null;
   const size = memberCount(now.members.v4) + memberCount(now.members.v6);
   if (add.length + remove.length > size) return addressSetMessage(now);
@@ -34,7 +34,7 @@ export function addressSetUpdate(
 }
 
 /** The added and removed members; a family without a change costs nothing. */
-export function memberChange(
+export function memberDifference(
   before: MemberSet,
   now: MemberSet,
 ): { readonly add: readonly string[]; readonly remove: readonly string[] } {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Answered, NodeAnswer } from '../../apis/node-question.ts';
+import type { NodeAnswer, QuestionAnswer } from '../../apis/node-question.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { NodeQuestions } from './node-questions.ts';
 
@@ -9,7 +9,7 @@ describe('NodeQuestions', () => {
   let clock: FakeClock;
   let sent: [node: string, id: string][];
   let passedOn: unknown[];
-  let elsewhere: Answered | null;
+  let elsewhere: QuestionAnswer | null;
   let questions: NodeQuestions;
 
   beforeEach(() => {

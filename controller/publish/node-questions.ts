@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import {
-  type Answered,
   type NodeAnswer,
   type NodeQuestion,
   QUESTION_PATIENCE,
+  type QuestionAnswer,
 } from '../../apis/node-question.ts';
 import type { QuestionUpdate } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 
 /** Questions that only the nodes can answer. */
 export interface NodeQuestionService {
-  ask(node: string, question: NodeQuestion): Promise<Answered>;
+  ask(node: string, question: NodeQuestion): Promise<QuestionAnswer>;
   /** Null: the agent has no stream here. */
-  askHere(node: string, question: NodeQuestion): Promise<Answered | null>;
+  askHere(node: string, question: NodeQuestion): Promise<QuestionAnswer | null>;
   answered(node: string, answer: NodeAnswer): void;
   answeredHere(node: string, answer: NodeAnswer): void;
 }
@@ -20,7 +20,7 @@ export interface NodeQuestionService {
 /** The other controllers. */
 export interface QuestionsElsewhere {
   /** Null: none of them has the agent's stream. */
-  ask(node: string, question: NodeQuestion): Promise<Answered | null>;
+  ask(node: string, question: NodeQuestion): Promise<QuestionAnswer | null>;
   answered(node: string, answer: NodeAnswer): void;
 }
 
@@ -33,8 +33,8 @@ interface NodeQuestionsOptions {
 
 interface Open {
   readonly node: string;
-  readonly answered: Promise<Answered>;
-  readonly done: (answered: Answered) => void;
+  readonly answered: Promise<QuestionAnswer>;
+  readonly done: (answered: QuestionAnswer) => void;
 }
 
 /** Questions to one agent at the same time. */
@@ -55,13 +55,13 @@ export class NodeQuestions implements NodeQuestionService {
     this.#options = options;
   }
 
-  async ask(node: string, question: NodeQuestion): Promise<Answered> {
+  async ask(node: string, question: NodeQuestion): Promise<QuestionAnswer> {
     const answered =
       (await this.askHere(node, question)) ?? (await this.#options.elsewhere.ask(node, question));
     return answered ?? { problem: `no agent of ${node} that answers is connected to a controller` };
   }
 
-  async askHere(node: string, question: NodeQuestion): Promise<Answered | null> {
+  async askHere(node: string, question: NodeQuestion): Promise<QuestionAnswer | null> {
     const key = `${node} ${question.about} ${question.query}`;
     const id = this.#ids.get(key);
     const open = (id === undefined ? undefined : this.#open.get(id)) ?? this.#send(key, node, question);
@@ -76,15 +76,15 @@ export class NodeQuestions implements NodeQuestionService {
     this.#resolve(node, answer);
   }
 
-  #send(key: string, node: string, question: NodeQuestion): Open | Answered | null {
+  #send(key: string, node: string, question: NodeQuestion): Open | QuestionAnswer | null {
     const { send, clock } = this.#options;
     const ofNode = this.#open.values().filter((one) => one.node === node);
     if (ofNode.toArray().length >= MOST_OF_NODE)
       return { problem: `${MOST_OF_NODE} questions to ${node} are open; try again` };
     const id = randomBytes(16).toString('hex');
     if (!send(node, { type: 'question', id, ...question })) return null;
-    const { promise: answered, resolve } = Promise.withResolvers<Answered>();
-    const done = (answer: Answered): void => {
+    const { promise: answered, resolve } = Promise.withResolvers<QuestionAnswer>();
+    const done = (answer: QuestionAnswer): void => {
       this.#open.delete(id);
       this.#ids.delete(key);
       cancel();

@@ -6,14 +6,14 @@ import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
 import { claimedText } from '../index/accepted-addresses.ts';
-import type { Counts } from './changes.ts';
+import type { NodeCounts } from './changes.ts';
 
 const API_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 
 /** A node's view as kubectl shows it: the desired state, and the last report of its agent. */
 export interface NodeViewSummary {
   readonly name: string;
-  readonly counts: Counts;
+  readonly counts: NodeCounts;
   readonly report: NodeReport | null;
   readonly ignoredAddresses: IgnoredAddresses;
 }

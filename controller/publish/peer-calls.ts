@@ -11,10 +11,10 @@ import {
 } from '../../apis/inward-probe.ts';
 import {
   ANSWERED,
-  type Answered,
   MOST_PASSED,
   type PassedQuestion,
   QUESTION_PATIENCE,
+  type QuestionAnswer,
 } from '../../apis/node-question.ts';
 import {
   checked,
@@ -98,7 +98,7 @@ export const PEER_CALLS = {
     path: `${ROOT}/nodequestions`,
     mostRequest: MOST_PASSED,
     patience: QUESTION_PATIENCE.agent + QUESTION_PATIENCE.onTheWay,
-    parseAnswer: (value: unknown, _: PassedQuestion): Answered | null =>
+    parseAnswer: (value: unknown, _: PassedQuestion): QuestionAnswer | null =>
       ANSWERED.accepts(value) ? decode(ANSWERED, value) : null,
   },
   state: {

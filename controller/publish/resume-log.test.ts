@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { type Entry, type LogLimits, ResumeLog } from './resume-log.ts';
+import { type LoggedMessage, type LogLimits, ResumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
 const limits: LogLimits = { messages: 3, bytes: 100, names: 100, ownMessages: 1 };
 
-function entry(position: number, audience: Audience, size = 1): Entry {
+function entry(position: number, audience: Audience, size = 1): LoggedMessage {
   return { position, audience, line: { revision: `e.${position}`, body: Buffer.alloc(size) } };
 }
 

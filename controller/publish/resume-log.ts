@@ -3,7 +3,7 @@ import type { Line } from './bodies.ts';
 import { type Audience, isFor, type Span } from './spans.ts';
 
 /** A message with its audience at that time. */
-export interface Entry {
+export interface LoggedMessage {
   readonly line: Line;
   /** The position of the message; counts up by one. */
   readonly position: number;
@@ -35,7 +35,7 @@ const MOST_GAPS = 1000;
  */
 export class ResumeLog {
   readonly #limits: LogLimits;
-  #entries: Entry[] = [];
+  #entries: LoggedMessage[] = [];
   /** Entries before this index are discarded; the array is shortened from time to time. */
   #first = 0;
   #oldest: number;
@@ -50,7 +50,7 @@ export class ResumeLog {
   }
 
   /** Adds a batch of messages, as one publish sends them. */
-  append(entries: readonly Entry[]): void {
+  append(entries: readonly LoggedMessage[]): void {
     const leftOut = nodesWithTooMany(entries, this.#limits.ownMessages);
     for (const entry of entries) if (leftOut === null || !isForFew(entry.audience)) this.#add(entry);
     if (leftOut !== null) this.#leaveOut(entries.at(-1)?.position ?? 0, leftOut);
@@ -75,7 +75,7 @@ export class ResumeLog {
     return lines;
   }
 
-  #add(entry: Entry): void {
+  #add(entry: LoggedMessage): void {
     this.#entries.push(entry);
     this.#bytes += entry.line.body.length;
     for (const span of entry.audience ?? []) this.#count(span, 1);
@@ -134,7 +134,7 @@ function isForFew(audience: Audience): audience is readonly Span[] {
  * not logged, so that they get a whole view if they resume from before them; null if all messages
  * fit.
  */
-function nodesWithTooMany(entries: readonly Entry[], most: number): Span | null {
+function nodesWithTooMany(entries: readonly LoggedMessage[], most: number): Span | null {
   const own = entries.filter(({ audience }) => isForFew(audience));
   if (own.length <= most) return null;
   return new Set(own.flatMap(({ audience }) => (audience ?? []).flatMap((span) => [...span])));

@@ -16,7 +16,7 @@ import { CallerLimits, callerOf, type Work } from './caller-limits.ts';
 import { denial, type PermissionOptions, type Right } from './permission.ts';
 
 /** A request whose path is a row's. */
-export interface Asked<Body = null> {
+export interface RoutedRequest<Body = null> {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly query: URLSearchParams;
@@ -29,7 +29,7 @@ export interface Asked<Body = null> {
 }
 
 /** `controller`: another controller; `scraper`: with a token for the API server. */
-export type Caller = 'controller' | 'agent' | 'user' | 'scraper';
+type Caller = 'controller' | 'agent' | 'user' | 'scraper';
 
 export interface RouteOptions extends PermissionOptions {
   readonly authenticate: Authenticate;
@@ -62,7 +62,7 @@ interface RowParts<Options, Service, Body> {
   /** Null: the request costs microseconds, or other controllers limit themselves. */
   readonly limit: Work | null;
   /** Null: whoever is authenticated may. */
-  readonly right: ((asked: Asked<unknown>) => Right) | null;
+  readonly right: ((asked: RoutedRequest<unknown>) => Right) | null;
   /** Returns the service that answers; `absent` is the message of a controller without it. */
   readonly service: (options: Options) => Service | undefined;
   readonly absent: string;
@@ -74,20 +74,26 @@ interface RowParts<Options, Service, Body> {
     readonly title: string;
     readonly parse: (value: unknown, node: string) => Body;
   };
-  readonly answer: (service: Service, asked: Asked<Body>, options: Options) => Answer | Promise<Answer>;
+  readonly answer: (
+    service: Service,
+    asked: RoutedRequest<Body>,
+    options: Options,
+  ) => Answer | Promise<Answer>;
 }
 
-export interface Row<Options>
+export interface RouteRow<Options>
   extends Pick<
     RowParts<Options, unknown, unknown>,
     'methods' | 'path' | 'isWatch' | 'caller' | 'isRefusable' | 'isAlwaysOpen' | 'limit'
   > {
   /** Answers whoever is authenticated and within the limits. */
-  answer(options: Options & RouteOptions, asked: Asked<unknown>): Promise<Answer>;
+  answer(options: Options & RouteOptions, asked: RoutedRequest<unknown>): Promise<Answer>;
 }
 
 /** The checks of a row in their order: permission, service, state, body. */
-export function row<Options, Service, Body = null>(parts: RowParts<Options, Service, Body>): Row<Options> {
+export function row<Options, Service, Body = null>(
+  parts: RowParts<Options, Service, Body>,
+): RouteRow<Options> {
   const { right, service, absent, needs, body } = parts;
   return {
     ...parts,
@@ -113,13 +119,16 @@ export function row<Options, Service, Body = null>(parts: RowParts<Options, Serv
   };
 }
 
-export type Route = (request: IncomingMessage, response: ServerResponse) => Promise<Answer>;
+export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => Promise<Answer>;
 
 /**
  * Finds the row of a request, authenticates the caller, and determines the answer. Throws for
  * internal errors.
  */
-export function router<Options extends RouteOptions>(rows: readonly Row<Options>[], options: Options): Route {
+export function router<Options extends RouteOptions>(
+  rows: readonly RouteRow<Options>[],
+  options: Options,
+): RequestHandler {
   const limits = new CallerLimits(options.now);
   return async (request, response) => {
     const { url: text = '', method = '' } = request;
@@ -184,14 +193,14 @@ async function identify(
 
 interface Found<Options> {
   /** One for each method. */
-  readonly rows: readonly Row<Options>[];
+  readonly rows: readonly RouteRow<Options>[];
   /** '': the path has none; null: it is not the name of a Node. */
   readonly node: string | null;
   readonly name: string;
 }
 
 /** If several patterns match, the first counts. */
-function find<Options>(rows: readonly Row<Options>[], { pathname, searchParams }: URL): Found<Options> {
+function find<Options>(rows: readonly RouteRow<Options>[], { pathname, searchParams }: URL): Found<Options> {
   const segments = pathname.split('/');
   const isWatch = isTrue(searchParams.get('watch'));
   const matching = rows.filter(({ path }) => matches(path.split('/'), segments));

@@ -22,7 +22,7 @@ export interface GroupContent {
  * A rule group before and after a change; null if it did not or does not exist. Spans or contents
  * differ.
  */
-export interface GroupChange {
+export interface RuleGroupChange {
   readonly before: RuleGroup | null;
   readonly now: RuleGroup | null;
 }
@@ -70,7 +70,7 @@ function toContent(name: string, rules: readonly CompiledRule[]): GroupContent {
 }
 
 /** Rule groups are matched by name. */
-export function diffGroups(before: readonly RuleGroup[], now: readonly RuleGroup[]): GroupChange[] {
+export function diffGroups(before: readonly RuleGroup[], now: readonly RuleGroup[]): RuleGroupChange[] {
   const was = new Map(before.map((group) => [group.content.part, group]));
   const is = new Set(now.map((group) => group.content.part));
   return [

@@ -65,7 +65,7 @@ export const SERVER_LIMITS: ServerLimits = {
 export const BACKLOG = 4096;
 
 /** User name of the agents' service account. */
-export const AGENTS = 'system:serviceaccount:nodewall-system:nodewall-agent';
+export const AGENT_USER = 'system:serviceaccount:nodewall-system:nodewall-agent';
 
 export function serverOptions(tls: ServerTls, limits: ServerLimits): ServerOptions {
   return {

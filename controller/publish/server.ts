@@ -10,14 +10,14 @@ import { present } from '../../lib/sharing/present.ts';
 import type { ConsoleDocuments } from '../console/documents.ts';
 import { type Answer, type Failure, failure, writeAnswer } from './answer.ts';
 import type { Authenticate, Authorise } from './auth.ts';
-import { type CallOptions, ROWS } from './calls.ts';
+import { type AnswerOptions, ROWS } from './calls.ts';
 import type { Hub } from './hub.ts';
 import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
 import type { IgnoredAddresses } from './node-view-object.ts';
 import { router } from './route.ts';
 import {
-  AGENTS,
+  AGENT_USER,
   BACKLOG,
   SERVER_LIMITS,
   type ServerLimits,
@@ -128,10 +128,10 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
   const limits = { ...SERVER_LIMITS, ...options.limits };
   const answers = new Map<number, number>();
   const streams: Streams = new Streams({ ...options, now, date, onEvent });
-  const route = router<CallOptions>(ROWS, {
+  const route = router<AnswerOptions>(ROWS, {
     ...options,
     ...(options.metrics === undefined ? {} : { authenticateScraper: options.metrics.authenticate }),
-    agents: options.agents ?? AGENTS,
+    agents: options.agents ?? AGENT_USER,
     streams,
     now,
     date,

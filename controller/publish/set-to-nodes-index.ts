@@ -1,4 +1,4 @@
-import type { GroupChange, GroupContent } from './rule-groups.ts';
+import type { GroupContent, RuleGroupChange } from './rule-groups.ts';
 import { NOBODY, type Span, type SpanChange } from './spans.ts';
 
 /**
@@ -20,7 +20,7 @@ export interface SetToNodesIndex {
   spansOf(id: string): readonly Span[];
   /** The changes by set id, for the sets whose spans changed. */
   change(
-    groupChanges: readonly GroupChange[],
+    groupChanges: readonly RuleGroupChange[],
     changeOf: (before: Span, now: Span) => SpanChange,
   ): Map<string, SetToNodesChange>;
 }

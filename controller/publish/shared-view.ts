@@ -1,6 +1,6 @@
 import type { HeldKind } from '../../apis/held-view.ts';
 import type { Bodies, Line } from './bodies.ts';
-import type { Counts, Published } from './changes.ts';
+import type { NodeCounts, PublishedState } from './changes.ts';
 import type { GroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
@@ -14,7 +14,7 @@ export interface ViewObject {
 
 /** The part of a node's view that is not specific to the node. */
 export interface SharedView {
-  readonly counts: Counts;
+  readonly counts: NodeCounts;
   /** Sets sorted by id, then rules by rule group. Shared by all nodes with the same view. */
   objects(): readonly ViewObject[];
   has(kind: HeldKind, id: string): boolean;
@@ -25,7 +25,11 @@ export interface SharedView {
  * many as it has kinds of nodes, and thousands of watchers that connect at the same time get the
  * same list of the same buffers.
  */
-export function viewsAt(state: Published, bodies: Bodies, revision: string): (node: string) => SharedView {
+export function viewsAt(
+  state: PublishedState,
+  bodies: Bodies,
+  revision: string,
+): (node: string) => SharedView {
   const known = new Map<string, SharedView>();
   const spans = [...state.bySpan.keys()];
   return (node) => {
@@ -41,7 +45,7 @@ export function viewsAt(state: Published, bodies: Bodies, revision: string): (no
   };
 }
 
-function toView(state: Published, spans: readonly Span[], bodies: Bodies, revision: string): SharedView {
+function toView(state: PublishedState, spans: readonly Span[], bodies: Bodies, revision: string): SharedView {
   const { compiled, bySpan } = state;
   const contents = spans.flatMap((span): GroupContent[] => [...(bySpan.get(span)?.values() ?? [])]);
   const addressSets = new Set([

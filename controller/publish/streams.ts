@@ -50,7 +50,7 @@ const DEFAULTS: StreamsOptions = {
   },
 };
 
-export interface WatchRequest {
+interface WatchRequest {
   readonly node: string;
   readonly identity: Identity;
   readonly resourceVersion: string | null;

@@ -6,7 +6,7 @@ import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { compile } from '../compile/compile.ts';
 import { type Line, messageBodies } from './bodies.ts';
-import { changes, nothingPublished } from './changes.ts';
+import { changeMessages, nothingPublished } from './changes.ts';
 import { viewsAt } from './shared-view.ts';
 import { type Present, ViewLines } from './view-lines.ts';
 
@@ -38,7 +38,7 @@ const bodies = messageBodies();
 
 function present(more: Partial<Present> = {}): Present {
   const compiled = { ...compile(OBJECTS), ...more.compiled };
-  const { published } = changes(nothingPublished(compiled), compiled, bodies);
+  const { published } = changeMessages(nothingPublished(compiled), compiled, bodies);
   return {
     viewOf: viewsAt(published, bodies, 'e.7'),
     gate: { type: 'gate', enabled: true },

@@ -21,7 +21,7 @@ import {
   toTable,
   toWholeNodeView,
 } from './node-view-object.ts';
-import { type Asked, isNodeName, isTrue } from './route.ts';
+import { isNodeName, isTrue, type RoutedRequest } from './route.ts';
 import type { Streams } from './streams.ts';
 
 export interface ViewOptions {
@@ -45,7 +45,7 @@ export interface ViewOptions {
 const LONGEST_WATCH = 1_800_000;
 
 /** Begins to send a node's view to its agent, or to a user. */
-export async function watch(options: ViewOptions, asked: Asked): Promise<Answer> {
+export async function watchView(options: ViewOptions, asked: RoutedRequest): Promise<Answer> {
   const { hub, streams } = options;
   const { request, response, query, identity } = asked;
   if (wantsTable(request)) return refused('BadRequest', 'a watch cannot be a Table; use kubectl get --raw');
@@ -112,7 +112,7 @@ async function heldView(
   return refused('Invalid', `a held view must be an object with ${HELD_KINDS.join(', ')}`);
 }
 
-export async function list(options: ViewOptions, { request, query }: Asked): Promise<Answer> {
+export async function listViews(options: ViewOptions, { request, query }: RoutedRequest): Promise<Answer> {
   const { hub, date } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
@@ -130,7 +130,7 @@ export async function list(options: ViewOptions, { request, query }: Asked): Pro
   };
 }
 
-export function read(options: ViewOptions, { request, node: name }: Asked): Answer {
+export function readView(options: ViewOptions, { request, node: name }: RoutedRequest): Answer {
   const { hub, date } = options;
   const summary = summaryOf(options, name);
   const { revision } = hub;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Answered, PassedQuestion } from '../../apis/node-question.ts';
+import type { PassedQuestion, QuestionAnswer } from '../../apis/node-question.ts';
 import { QuestionRelay } from './question-relay.ts';
 
 const NAMES = { about: 'names', query: '' } as const;
@@ -7,7 +7,7 @@ const NAMES = { about: 'names', query: '' } as const;
 describe('QuestionRelay', () => {
   const sent: [string, PassedQuestion][] = [];
   /** Absent: the controller can't be reached. */
-  const answers = new Map<string, Answered | null>();
+  const answers = new Map<string, QuestionAnswer | null>();
   const relay = new QuestionRelay({
     peers: () => ['x', 'y', 'z'],
     async send(peer, passed) {

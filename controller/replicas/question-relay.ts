@@ -1,9 +1,9 @@
-import type { Answered, NodeAnswer, NodeQuestion, PassedQuestion } from '../../apis/node-question.ts';
+import type { NodeAnswer, NodeQuestion, PassedQuestion, QuestionAnswer } from '../../apis/node-question.ts';
 import type { QuestionsElsewhere } from '../publish/node-questions.ts';
 
 export interface QuestionRelayOptions {
   /** Null: the controller at `peer` (HOST:PORT) has none; or it was an answer. */
-  readonly send: (peer: string, passed: PassedQuestion) => Promise<Answered | null>;
+  readonly send: (peer: string, passed: PassedQuestion) => Promise<QuestionAnswer | null>;
   /** The other controllers, HOST:PORT each. */
   readonly peers: () => readonly string[];
 }
@@ -21,7 +21,7 @@ export class QuestionRelay implements QuestionsElsewhere {
   }
 
   /** All at once: the first that has the agent's stream counts. */
-  async ask(node: string, question: NodeQuestion): Promise<Answered | null> {
+  async ask(node: string, question: NodeQuestion): Promise<QuestionAnswer | null> {
     const asked = this.#options.peers().map(async (peer) => {
       const answered = await this.#send(peer, { kind: 'question', node, ...question });
       return answered ?? Promise.reject(new Error(`${peer} has no stream of ${node}`));
@@ -34,7 +34,7 @@ export class QuestionRelay implements QuestionsElsewhere {
     for (const peer of this.#options.peers()) void this.#send(peer, { kind: 'answer', node, answer });
   }
 
-  async #send(peer: string, passed: PassedQuestion): Promise<Answered | null> {
+  async #send(peer: string, passed: PassedQuestion): Promise<QuestionAnswer | null> {
     if (this.#inProgress >= MOST_AT_ONCE) return null;
     this.#inProgress++;
     try {

@@ -5,13 +5,17 @@ import {
   type MemberFacts,
   type NextStage,
   nextStage,
-  type Outcome,
   type RolloutFacts,
+  type RolloutOutcome,
   takers,
 } from './decision.ts';
-import { placeOf, type RolloutNode, rolloutOrder, stepSizes, takesPart } from './order.ts';
+import { placeInRollout, type RolloutNode, rolloutOrder, stepSizes, takesPart } from './order.ts';
 
-const toNode = (name: string, zone: string): RolloutNode => ({ name, zone, place: placeOf(name, 'u') });
+const toNode = (name: string, zone: string): RolloutNode => ({
+  name,
+  zone,
+  place: placeInRollout(name, 'u'),
+});
 const NODES = Array.from({ length: 40 }, (_, i) => toNode(`n${i}`, `z${i % 3}`));
 /** With those that may join. */
 const EVERYONE = Array.from({ length: 61 }, (_, i) => `n${i}`);
@@ -27,7 +31,7 @@ function member(fields: Partial<MemberFacts> = {}): MemberFacts {
 class Trial {
   stage: NextStage | null = null;
   now = 1_000_000;
-  outcomes = new Map<string, Outcome>();
+  outcomes = new Map<string, RolloutOutcome>();
   facts: Omit<RolloutFacts, 'outcomeOf' | 'now'> = {
     key: 'u',
     members: [member()],
@@ -304,8 +308,8 @@ describe('a rollout', () => {
           const now = trial.look();
           // All names, also those that are away.
           for (const name of EVERYONE)
-            if (takesPart(last, name, placeOf(name, 'u')))
-              assert.ok(takesPart(now, name, placeOf(name, 'u')), `${name} is taken back`);
+            if (takesPart(last, name, placeInRollout(name, 'u')))
+              assert.ok(takesPart(now, name, placeInRollout(name, 'u')), `${name} is taken back`);
           if (now.serial !== last.serial) assert.equal(now.serial, last.serial + 1);
           else assert.deepEqual(now, last);
           const sizes = stepSizes(steps, trial.facts.nodes.length);

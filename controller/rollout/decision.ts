@@ -9,16 +9,16 @@ import {
   type RolloutShare,
   rolloutCommand,
 } from '../../apis/rollout.ts';
-import { placeOf, type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
+import { placeInRollout, type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
 
 /**
  * The outcome of a policy's version on a node. `silent`: its agent does not report, or was switched
  * off by hand; a rollout does not wait for it.
  */
-export type Outcome = 'pending' | 'confirmed' | 'failed' | 'silent';
+export type RolloutOutcome = 'pending' | 'confirmed' | 'failed' | 'silent';
 
 /** Facts about a node, beside its last report. */
-export interface NodeFacts {
+interface NodeFacts {
   /** Null: it has not reported. */
   readonly report: NodeReport | null;
   /** Whether too much time has passed without a report. */
@@ -30,7 +30,7 @@ export interface NodeFacts {
 }
 
 /** The only function that says what a report means for a rollout. */
-export function outcomeOf({ report, isSilent, isCurrent, isFailing }: NodeFacts): Outcome {
+export function rolloutOutcome({ report, isSilent, isCurrent, isFailing }: NodeFacts): RolloutOutcome {
   if (isSilent || report?.off !== undefined) return 'silent';
   if (report === null) return 'pending';
   if (isFailing || report.viewError !== undefined) return 'failed';
@@ -59,7 +59,7 @@ export interface RolloutFacts {
   /** All nodes that a version of a member applies to. */
   readonly nodes: readonly RolloutNode[];
   /** The outcome of the new versions on a node that takes part. */
-  readonly outcomeOf: (node: string) => Outcome;
+  readonly outcomeOf: (node: string) => RolloutOutcome;
   /** Time of day, milliseconds. */
   readonly now: number;
 }
@@ -237,7 +237,7 @@ function grown(before: RolloutShare, now: RolloutShare, { key }: RolloutFacts): 
   if (now.through === EVERY_PLACE) return now;
   const [, through = ''] = [before.through, now.through].sort();
   const firsts = new Set([...before.firsts, ...now.firsts]);
-  return { through, firsts: [...firsts].filter((name) => placeOf(name, key) > through) };
+  return { through, firsts: [...firsts].filter((name) => placeInRollout(name, key) > through) };
 }
 
 /** The nodes that take part. */

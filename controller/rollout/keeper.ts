@@ -21,7 +21,7 @@ import { present } from '../../lib/sharing/present.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { type MemberFacts, nextStage, type RolloutStage } from './decision.ts';
 import type { NodeVersions } from './node-versions.ts';
-import { placeOf, type RolloutNode } from './order.ts';
+import { placeInRollout, type RolloutNode } from './order.ts';
 import { rolloutKey, settingsOf, versionSpec, withLastDecision } from './settings.ts';
 import { type NodeOutcome, shownStatus } from './texts.ts';
 
@@ -278,7 +278,7 @@ export class RolloutKeeper {
       return known.nodes;
     const names = new Set(spans.flatMap((span) => [...span]));
     const nodes = [...names].map((name) => {
-      return { name, zone: this.#zones.get(name) ?? '', place: placeOf(name, key) };
+      return { name, zone: this.#zones.get(name) ?? '', place: placeInRollout(name, key) };
     });
     this.#nodes.set(key, { of, nodes });
     return nodes;

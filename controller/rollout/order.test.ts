@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { EVERY_PLACE, type RolloutShare } from '../../apis/rollout.ts';
-import { placeOf, type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
+import { placeInRollout, type RolloutNode, rolloutOrder, shareOf, stepSizes, takesPart } from './order.ts';
 
 const NOBODY: RolloutShare = { through: '', firsts: [] };
 
 function node(name: string, zone = ''): RolloutNode {
-  return { name, zone, place: placeOf(name, 'uid') };
+  return { name, zone, place: placeInRollout(name, 'uid') };
 }
 
 const anyNodes = fc
@@ -34,7 +34,7 @@ describe('the order of a rollout', () => {
   it('does not depend on the order of the nodes, and is another one for another policy', () => {
     const nodes = Array.from({ length: 30 }, (_, i) => node(`n${i}`));
     assert.deepEqual(rolloutOrder(nodes.toReversed(), NOBODY), rolloutOrder(nodes, NOBODY));
-    const others = nodes.map((one) => ({ ...one, place: placeOf(one.name, 'other') }));
+    const others = nodes.map((one) => ({ ...one, place: placeInRollout(one.name, 'other') }));
     const names = (list: readonly RolloutNode[]) => rolloutOrder(list, NOBODY).map(({ name }) => name);
     assert.notDeepEqual(names(others), names(nodes));
   });
@@ -66,8 +66,8 @@ describe('the order of a rollout', () => {
   it('ends with all nodes, later ones too', () => {
     const order = rolloutOrder([node('a'), node('b')], NOBODY);
     assert.deepEqual(shareOf(order, 2), { through: EVERY_PLACE, firsts: [] });
-    assert.ok(takesPart(shareOf(order, 5), 'c', placeOf('c', 'uid')));
-    assert.ok(!takesPart(shareOf(order, 0), 'a', placeOf('a', 'uid')));
+    assert.ok(takesPart(shareOf(order, 5), 'c', placeInRollout('c', 'uid')));
+    assert.ok(!takesPart(shareOf(order, 0), 'a', placeInRollout('a', 'uid')));
   });
 });
 

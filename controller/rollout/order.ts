@@ -17,7 +17,7 @@ const MOST_FIRSTS = 100;
  * The place of a node, which depends on nothing else, so that nodes that come and go move nobody.
  * @param salt the policy's uid, or the name of its group
  */
-export function placeOf(node: string, salt: string): string {
+export function placeInRollout(node: string, salt: string): string {
   return shortHash(16, node, salt);
 }
 

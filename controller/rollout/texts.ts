@@ -6,12 +6,12 @@ import {
   type RolloutStatus,
 } from '../../apis/rollout.ts';
 import { utcText } from '../../lib/process/clock.ts';
-import type { Outcome, RolloutStage } from './decision.ts';
+import type { RolloutOutcome, RolloutStage } from './decision.ts';
 import { type RolloutNode, stepSizes, takesPart } from './order.ts';
 
 /** The outcome of the new version on one node, and the reason. */
 export interface NodeOutcome {
-  readonly outcome: Outcome;
+  readonly outcome: RolloutOutcome;
   readonly reason: string;
 }
 
@@ -30,7 +30,7 @@ export function shownStatus(
   const outcomes = taking
     .map(({ name: node }) => ({ node, ...outcomeOf(node) }))
     .sort((a, b) => (a.node < b.node ? -1 : 1));
-  const of = (wanted: Outcome): readonly NamedOutcome[] =>
+  const of = (wanted: RolloutOutcome): readonly NamedOutcome[] =>
     outcomes.filter(({ outcome }) => outcome === wanted);
   const [confirmed, failed, silent, pending] = [of('confirmed'), of('failed'), of('silent'), of('pending')];
   const updated = `${taking.length} of ${nodes.length} nodes have the new version`;

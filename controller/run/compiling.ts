@@ -23,7 +23,7 @@ import type { ControllerMetrics } from './controller-metrics.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
 /** A state of the cluster that was compiled, and sent to the agents. */
-export interface Published {
+export interface PublishedSnapshot {
   readonly snapshot: Snapshot;
   readonly compiled: Compiled;
   readonly revision: string;
@@ -48,7 +48,7 @@ export interface CompilingOptions {
   /** Logs the problems of a snapshot. */
   readonly sayProblems: (snapshot: Snapshot) => void;
   /** Called with each state that is published, when others can read it here. */
-  readonly published: (state: Published) => void;
+  readonly published: (state: PublishedSnapshot) => void;
   /** Called after that; what it throws is no error of compiling. */
   readonly delivered?: () => void;
 }

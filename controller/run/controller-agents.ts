@@ -15,10 +15,10 @@ import type { ControllerConsole } from './controller-console.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { controllerProbing } from './controller-probing.ts';
-import type { Peers } from './peers.ts';
+import type { OtherControllers } from './peers.ts';
 import type { ReportDelivery } from './report-delivery.ts';
 
-interface AgentParts {
+interface ControllerAgentsOptions {
   readonly context: ControllerContext;
   readonly process: Pick<ProcessContext, 'clock' | 'random'>;
   readonly api: Pick<ApiClients, 'reviews'>;
@@ -30,7 +30,7 @@ interface AgentParts {
   readonly heartbeats: HeartbeatProcess;
   readonly reports: NodeReports;
   readonly delivery: Pick<ReportDelivery, 'missing' | 'arrived'>;
-  readonly peers: Pick<Peers, 'probes' | 'states'>;
+  readonly peers: Pick<OtherControllers, 'probes' | 'states'>;
   readonly nodeQuestions: NodeQuestionService;
   readonly console: Pick<ControllerConsole, 'documents'>;
   /** The controllers' ServiceAccount. */
@@ -44,24 +44,24 @@ interface AgentParts {
 }
 
 /** The server of a controller for agents and readers, wired to the parts that answer. */
-export function controllerAgents(parts: AgentParts): AgentService {
-  const { context, process, hub, settings, compiling, delivery, peers, isLeader, account } = parts;
-  const { heartbeats } = parts;
+export function controllerAgents(options: ControllerAgentsOptions): AgentService {
+  const { context, process, hub, settings, compiling, delivery, peers, isLeader, account } = options;
+  const { heartbeats } = options;
   const service: AgentService = new AgentService({
     hub,
-    request: parts.api.reviews.request,
+    request: options.api.reviews.request,
     clock: process.clock,
     tokenAudiences: context.options.tokenAudiences,
     frontProxy: () => settings.frontProxy,
-    registry: parts.metrics.registry,
-    nodeMetrics: parts.nodeMetrics,
-    isOpen: parts.isOpen,
+    registry: options.metrics.registry,
+    nodeMetrics: options.nodeMetrics,
+    isOpen: options.isOpen,
     refusesAgents: () => {
       const why = delivery.missing();
       return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
     },
     ignoredAddresses: (node) => compiling.ignoredAddresses(node),
-    reports: parts.reports,
+    reports: options.reports,
     ...(hasEgress(context) ? { leases: heartbeats, acceptor: heartbeats.acceptor } : {}),
     probes: controllerProbing({
       context,
@@ -72,12 +72,12 @@ export function controllerAgents(parts: AgentParts): AgentService {
       agents: () => service,
       account: account.name,
     }),
-    nodeQuestions: parts.nodeQuestions,
-    console: parts.console.documents,
-    controllers: { own: parts.own, others: () => peers.states() },
+    nodeQuestions: options.nodeQuestions,
+    console: options.console.documents,
+    controllers: { own: options.own, others: () => peers.states() },
     account,
     onReport: (report, from) => delivery.arrived(report, from),
-    onEvent: parts.onEvent,
+    onEvent: options.onEvent,
   });
   return service;
 }

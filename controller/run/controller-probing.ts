@@ -6,14 +6,14 @@ import { apiServerEndpoints } from '../publish/endpoints.ts';
 import type { AgentService } from './agent-service.ts';
 import type { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
-import type { Peers } from './peers.ts';
+import type { OtherControllers } from './peers.ts';
 
-interface ProbingParts {
+interface ProbingOptions {
   readonly context: ControllerContext;
   readonly process: Pick<ProcessContext, 'clock' | 'random'>;
   readonly agents: () => Pick<AgentService, 'probers' | 'sendProbe'>;
   readonly compiling: Pick<Compiling, 'snapshot'>;
-  readonly peers: Pick<Peers, 'probes'>;
+  readonly peers: Pick<OtherControllers, 'probes'>;
   readonly isLeader: () => boolean;
   /** The ServiceAccount's: this controller's name where its pod is not known. */
   readonly account: string;
@@ -22,8 +22,8 @@ interface ProbingParts {
 /**
  * The probes of guarded apply that come to a node from outside: from controllers, and from nodes.
  */
-export function controllerProbing(parts: ProbingParts): InwardProbing {
-  const { context, process, agents, compiling, peers, isLeader, account } = parts;
+export function controllerProbing(options: ProbingOptions): InwardProbing {
+  const { context, process, agents, compiling, peers, isLeader, account } = options;
   const { clock, random } = process;
   const streams: ProberStreams = {
     probers: () => agents().probers(),

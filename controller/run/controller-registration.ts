@@ -7,7 +7,7 @@ import type { Replicas } from '../replicas/replicas.ts';
 import type { Credentials } from './credentials.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
-interface RegistrationParts {
+interface ControllerRegistrationOptions {
   readonly log: Log;
   readonly clock: Pick<Clock, 'after'>;
   readonly request: KubeApi;
@@ -17,8 +17,8 @@ interface RegistrationParts {
 }
 
 /** The controller's APIService: there while it serves, and removed by the last replica. */
-export function controllerRegistration(parts: RegistrationParts): Registration {
-  const { log, clock, request, life, replicas, credentials } = parts;
+export function controllerRegistration(options: ControllerRegistrationOptions): Registration {
+  const { log, clock, request, life, replicas, credentials } = options;
   return new Registration({
     request,
     after: clock.after,

@@ -20,7 +20,7 @@ import { type ControllerContext, hasEgress } from './controller-context.ts';
 import type { GuardrailWatch } from './guardrail-watch.ts';
 import { WebhookService } from './webhook-service.ts';
 
-interface WebhookParts {
+interface ControllerWebhookOptions {
   readonly context: ControllerContext;
   readonly api: Pick<ApiClients, 'general' | 'reviews'>;
   readonly compiling: Pick<Compiling, 'snapshot'>;
@@ -37,8 +37,8 @@ const NOTHING: ReadonlySet<string> = new Set();
 const NONE: NonNullable<Snapshot['waiting']> = [];
 
 /** The webhook of a controller: it judges changes by the objects that are compiled now. */
-export function controllerWebhook(parts: WebhookParts): WebhookService {
-  const { context, api, compiling, impact, worlds, source, keep, paths, now } = parts;
+export function controllerWebhook(options: ControllerWebhookOptions): WebhookService {
+  const { context, api, compiling, impact, worlds, source, keep, paths, now } = options;
   const { config, log } = context;
   const failsafe = memo((slices: readonly EndpointSlice[]) => withApiServer(config.failsafe, slices));
   const waitingGroups = memo((waiting: typeof NONE) => {

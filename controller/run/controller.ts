@@ -8,7 +8,15 @@ import { handOver } from '../replicas/handover.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { ControllerBus } from './events.ts';
 import { ControllerLead } from './lead.ts';
-import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
+import {
+  afterEvent,
+  afterLook,
+  IDLE,
+  type LifeEffect,
+  type LifeEvent,
+  missing,
+  type Turn,
+} from './lifecycle.ts';
 import { ControllerServe } from './serve.ts';
 import { Steps } from './steps.ts';
 import { ControllerView } from './view.ts';
@@ -69,14 +77,14 @@ export class Controller {
     const fatal = this.#fatal.promise;
     try {
       await this.#watching.start();
-      this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
+      this.#serving.start().catch((error: unknown) => this.#happen({ kind: 'failed', error }));
       const signal = await Promise.race([untilStopped(this.#over.signal), fatal, this.#restart.promise]);
       if (signal === 'again') {
         log.info('starting again, for the feature gate EgressGateway; agents keep their rules');
         return signal;
       }
       log.info('stopping; agents keep their rules', { signal });
-      this.#happen({ type: 'stopRequested' });
+      this.#happen({ kind: 'stopRequested' });
       await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
       return EXIT.done;
     } finally {
@@ -117,7 +125,7 @@ export class Controller {
         // Closed with the inputs.
         start: async () => {
           await this.#serve.credentials.start();
-          this.#happen({ type: 'certificate' });
+          this.#happen({ kind: 'certificate' });
         },
       },
       {
@@ -152,7 +160,7 @@ export class Controller {
         name: 'turns',
         stop: async () => {
           this.#over.abort();
-          this.#happen({ type: 'over' });
+          this.#happen({ kind: 'over' });
           await this.#turns;
         },
       },
@@ -187,7 +195,7 @@ export class Controller {
     for (const effect of effects) this.#do(effect);
   }
 
-  #do(effect: Effect): void {
+  #do(effect: LifeEffect): void {
     if (effect === 'look') this.#reconcile();
     else if (effect === 'wake') this.#serve.worlds.happened();
     else if (effect === 'register') this.#serve.registration.reconcile();
@@ -202,7 +210,7 @@ export class Controller {
       .then(() => this.#takeTurns())
       .catch((cause: unknown) => {
         const error = new CommandError(EXIT.refused, `--listen: ${messageOf(cause)}`, { cause });
-        this.#happen({ type: 'failed', error });
+        this.#happen({ kind: 'failed', error });
       });
   }
 
@@ -223,7 +231,7 @@ export class Controller {
         return this.#serveAgents();
       case 'lead':
         await this.#lead.lead(true);
-        this.#happen({ type: 'leading' });
+        this.#happen({ kind: 'leading' });
     }
   }
 
@@ -243,13 +251,13 @@ export class Controller {
     if (address === null) return;
     this.#address = address;
     // The certificate may have changed meanwhile: this event applies the current one.
-    this.#happen({ type: 'listening' });
+    this.#happen({ kind: 'listening' });
   }
 
   async #serveAgents(): Promise<void> {
     if (this.#address === null) return;
     const { address, port } = this.#address;
-    this.#happen({ type: 'serving' });
+    this.#happen({ kind: 'serving' });
     this.#context.log.info('serving agents and readers', {
       address,
       port,

@@ -37,8 +37,8 @@ describe('the assemblies of a controller', () => {
     const clock = Object.assign(fakeClock(), { date: () => new Date(0) });
     const process = { clock, random: () => 0.5, identity: 'a' };
     const bus = new ControllerBus();
-    const life: LifeEvent['type'][] = [];
-    bus.on('life', ({ type }) => void life.push(type));
+    const life: LifeEvent['kind'][] = [];
+    bus.on('life', ({ kind }) => void life.push(kind));
     const view = new ControllerView(context, process, bus);
     const lead = new ControllerLead(context, process, bus, view);
     const serve = new ControllerServe({ context, process, bus, view, lead, life: () => IDLE });

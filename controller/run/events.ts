@@ -5,7 +5,7 @@ import type { PublishedEgress } from '../egress/egress-compiling.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import type { NodeEvent } from '../status/node-events.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
-import type { Published } from './compiling.ts';
+import type { PublishedSnapshot } from './compiling.ts';
 import type { LifeEvent } from './lifecycle.ts';
 
 /**
@@ -15,7 +15,7 @@ import type { LifeEvent } from './lifecycle.ts';
  */
 export interface ControllerEvents {
   life: [event: LifeEvent];
-  published: [state: Published];
+  published: [state: PublishedSnapshot];
   /** The part of that state with egress gateways; told before it. */
   egressPublished: [state: PublishedEgress];
   /** A feature gate of the cluster has another value. */

@@ -7,7 +7,7 @@ import { egressVersions } from '../status/egress/egress-versions.ts';
 import { antreaPolicyVersions, policyVersions } from '../status/policy-versions.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
-import type { Published } from './compiling.ts';
+import type { PublishedSnapshot } from './compiling.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
 import { controllerHeartbeats } from './controller-heartbeats.ts';
 import type { ControllerBus } from './events.ts';
@@ -91,8 +91,8 @@ export class ControllerLead {
   #listen(): void {
     const { statuses } = this;
     this.#bus.on('published', (state) => this.#published(state));
-    this.#bus.on('life', ({ type }) => {
-      if (type === 'published') this.guardrails.evaluate();
+    this.#bus.on('life', ({ kind }) => {
+      if (kind === 'published') this.guardrails.evaluate();
     });
     this.#bus.on('egressPublished', (state) => statuses.publishEgress(state));
     this.#bus.on('reported', (report, before) => this.#reported(report, before));
@@ -104,7 +104,7 @@ export class ControllerLead {
     });
   }
 
-  #published({ snapshot, compiled, revision }: Published): void {
+  #published({ snapshot, compiled, revision }: PublishedSnapshot): void {
     const { statuses } = this;
     statuses.publish(snapshot, compiled, revision);
     statuses.rollouts.publish(snapshot.objects, compiled.policies);
@@ -131,10 +131,10 @@ export class ControllerLead {
       changed: () => {
         if (this.isLeader()) watches.freshness.begin();
         else watches.freshness.end();
-        this.#bus.life({ type: 'changed' });
+        this.#bus.life({ kind: 'changed' });
       },
       heartbeatAnswered: (taken) => this.statuses.owners.heartbeatAnswered(taken),
-      failed: (error) => this.#bus.life({ type: 'failed', error }),
+      failed: (error) => this.#bus.life({ kind: 'failed', error }),
     });
   }
 

@@ -6,7 +6,8 @@ const LISTENING: Lifecycle = { ...IDLE, hasCertificate: true, isListening: true 
 const STANDBY: Lifecycle = { ...LISTENING, isServing: true };
 const LEADER: Lifecycle = { ...STANDBY, isLeading: true };
 
-const after = (life: Lifecycle, type: Exclude<LifeEvent['type'], 'failed'>) => afterEvent(life, { type });
+const after = (life: Lifecycle, type: Exclude<LifeEvent['kind'], 'failed'>) =>
+  afterEvent(life, { kind: type });
 
 describe('the life cycle of a controller', () => {
   it('serves nothing before objects, gate and certificate are known', () => {
@@ -101,10 +102,10 @@ describe('the life cycle of a controller', () => {
   it('gives up when a part fails, unless it is over', () => {
     const error = new Error('no address');
     for (const life of [IDLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
-      assert.deepEqual(afterEvent(life, { type: 'failed', error }), { life, effects: [{ giveUp: error }] });
+      assert.deepEqual(afterEvent(life, { kind: 'failed', error }), { life, effects: [{ giveUp: error }] });
     }
     const over = { ...LEADER, isOver: true };
-    assert.deepEqual(afterEvent(over, { type: 'failed', error }), { life: over, effects: [] });
+    assert.deepEqual(afterEvent(over, { kind: 'failed', error }), { life: over, effects: [] });
   });
 
   it('when it is over, resigns if it leads, and starts nothing', () => {

@@ -24,33 +24,33 @@ export interface Readiness {
 
 export type LifeEvent =
   /** There is a first or another certificate. */
-  | { readonly type: 'certificate' }
+  | { readonly kind: 'certificate' }
   /** The CA bundle may have changed. */
-  | { readonly type: 'trusted' }
+  | { readonly kind: 'trusted' }
   /** The CA of the API server's front proxy may have changed. */
-  | { readonly type: 'frontProxy' }
+  | { readonly kind: 'frontProxy' }
   /** The gate changed, or this replica was elected or lost the election. */
-  | { readonly type: 'changed' }
+  | { readonly kind: 'changed' }
   /** The objects were compiled and published. */
-  | { readonly type: 'published' }
+  | { readonly kind: 'published' }
   /** The other replicas, or the state of the namespace, changed. */
-  | { readonly type: 'replicas' }
+  | { readonly kind: 'replicas' }
   /** `listen` is done. */
-  | { readonly type: 'listening' }
+  | { readonly kind: 'listening' }
   /** `serve` is done. */
-  | { readonly type: 'serving' }
+  | { readonly kind: 'serving' }
   /** `lead` is done. */
-  | { readonly type: 'leading' }
-  | { readonly type: 'stopRequested' }
+  | { readonly kind: 'leading' }
+  | { readonly kind: 'stopRequested' }
   /** Another controller is to begin in the place of this one. */
-  | { readonly type: 'restartRequested' }
+  | { readonly kind: 'restartRequested' }
   /** A part failed without which the process can't continue. */
-  | { readonly type: 'failed'; readonly error: unknown }
+  | { readonly kind: 'failed'; readonly error: unknown }
   /** All parts must stop. */
-  | { readonly type: 'over' };
+  | { readonly kind: 'over' };
 
 /** Reactions that take effect at once. */
-export type Effect =
+export type LifeEffect =
   /** Check which turns are due (`afterLook`), after those in progress. */
   | 'look'
   /** Wake callers that wait for another state of the cluster. */
@@ -76,7 +76,7 @@ export type Turn =
   | 'lead';
 
 /** The next state, and the effects in their order. */
-export interface Step<T> {
+interface Step<T> {
   readonly life: Lifecycle;
   readonly effects: readonly T[];
 }
@@ -100,8 +100,8 @@ export function missing(life: Lifecycle, { isListed, isGateKnown }: Readiness): 
   return null;
 }
 
-export function afterEvent(life: Lifecycle, event: LifeEvent): Step<Effect> {
-  switch (event.type) {
+export function afterEvent(life: Lifecycle, event: LifeEvent): Step<LifeEffect> {
+  switch (event.kind) {
     case 'certificate':
       return { life: { ...life, hasCertificate: true }, effects: [life.hasCertificate ? 'useTls' : 'look'] };
     case 'trusted':

@@ -47,7 +47,7 @@ const ASK_AGAIN = 500;
  * The other controllers: agents report to any of them, and each must know the reports of all nodes,
  * because reported addresses are members of sets.
  */
-export class Peers {
+export class OtherControllers {
   readonly #options: PeersOptions;
   readonly #log: Log;
   readonly #relay: ReportRelay;

@@ -1,10 +1,10 @@
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { Compiling } from './compiling.ts';
-import type { Peers } from './peers.ts';
+import type { OtherControllers } from './peers.ts';
 
 export interface ReportDeliveryOptions {
   readonly compiling: Pick<Compiling, 'useReports'>;
-  readonly peers: Pick<Peers, 'learn' | 'pass'>;
+  readonly peers: Pick<OtherControllers, 'learn' | 'pass'>;
   /** Counts a report of an agent. */
   readonly reported: () => void;
 }

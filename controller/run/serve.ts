@@ -5,7 +5,7 @@ import type { Registration } from '../kubeapi/apiservice/registration.ts';
 import type { RbacRule } from '../kubeapi/rbac-rule.ts';
 import { NodeMetrics } from '../metrics/node-metrics.ts';
 import { NodeQuestions } from '../publish/node-questions.ts';
-import { type Changes, changes } from '../webhook/changes.ts';
+import { type Changes, changeSignal } from '../webhook/changes.ts';
 import type { AgentService } from './agent-service.ts';
 import { controllerAgents } from './controller-agents.ts';
 import { ControllerConsole } from './controller-console.ts';
@@ -18,7 +18,7 @@ import type { ControllerBus } from './events.ts';
 import type { ControllerLead } from './lead.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import { ownState } from './own-state.ts';
-import { Peers } from './peers.ts';
+import { OtherControllers } from './peers.ts';
 import { ReportDelivery } from './report-delivery.ts';
 import type { ControllerView } from './view.ts';
 import type { WebhookService } from './webhook-service.ts';
@@ -40,13 +40,13 @@ export class ControllerServe {
   readonly #options: ControllerServeOptions;
   readonly credentials: Credentials;
   readonly registration: Registration;
-  readonly peers: Peers;
+  readonly peers: OtherControllers;
   readonly delivery: ReportDelivery;
   readonly agents: AgentService;
   readonly webhook: WebhookService;
   readonly console: ControllerConsole;
   /** Wakes callers that wait for another state of the cluster. */
-  readonly worlds: Changes = changes();
+  readonly worlds: Changes = changeSignal();
   readonly #nodeMetrics: NodeMetrics;
   readonly #questions: NodeQuestions;
 
@@ -114,8 +114,8 @@ export class ControllerServe {
 
   #listen(): void {
     const { bus, view, lead } = this.#options;
-    bus.on('life', ({ type }) => {
-      if (type === 'published') this.console.changed();
+    bus.on('life', ({ kind }) => {
+      if (kind === 'published') this.console.changed();
     });
     bus.on('gate', () => this.console.changed());
     bus.on('policyVersion', (before, now) => this.console.version(before, now));
@@ -152,17 +152,17 @@ export class ControllerServe {
       clock: process.clock,
       request: view.api.general.request,
       service: CONTROLLER_ACCOUNT,
-      changed: () => bus.life({ type: 'certificate' }),
+      changed: () => bus.life({ kind: 'certificate' }),
       trusted: () => {
         this.#tellPeers();
-        bus.life({ type: 'trusted' });
+        bus.life({ kind: 'trusted' });
       },
     });
   }
 
-  #makePeers(): Peers {
+  #makePeers(): OtherControllers {
     const { context, process, view } = this.#options;
-    return new Peers({
+    return new OtherControllers({
       ...process,
       context,
       service: CONTROLLER_ACCOUNT,

@@ -47,7 +47,7 @@ export class ControllerView {
       random: process.random,
       get: this.api.watches.get,
       notice: this.#says.watch,
-      proven: () => bus.life({ type: 'changed' }),
+      proven: () => bus.life({ kind: 'changed' }),
     });
     const { source } = this.watches;
     this.hub = new Hub({ gate: context.gate ?? 'unset', watches: () => source.positions() });
@@ -90,7 +90,7 @@ export class ControllerView {
       namespace: CONTROLLER_ACCOUNT.namespace,
       log: this.#context.log,
       gateChanged: (name, value, over) => this.#setGate(name, value, over),
-      frontProxyChanged: () => this.#bus.life({ type: 'frontProxy' }),
+      frontProxyChanged: () => this.#bus.life({ kind: 'frontProxy' }),
     });
   }
 
@@ -102,8 +102,8 @@ export class ControllerView {
     if (name === 'NodeNetworkPolicy') this.hub.setGate(value, over);
     else if (isOfThisRun) this.hub.setEgressUnset(value === 'unset');
     this.#bus.emit('gate', name, value);
-    if (!isOfThisRun) this.#bus.life({ type: 'restartRequested' });
-    this.#bus.life({ type: 'changed' });
+    if (!isOfThisRun) this.#bus.life({ kind: 'restartRequested' });
+    this.#bus.life({ kind: 'changed' });
   }
 
   #makeReplicas(): Replicas {
@@ -112,7 +112,7 @@ export class ControllerView {
       self: this.#context.options.podName ?? null,
       changed: () => {
         this.#bus.emit('replicas');
-        this.#bus.life({ type: 'replicas' });
+        this.#bus.life({ kind: 'replicas' });
       },
       leaseChanged: (lease) => {
         this.settings.setAnnotations(lease?.annotations ?? null);
@@ -142,7 +142,7 @@ export class ControllerView {
       nodeEvent: (node, event) => void this.#bus.emit('nodeEvent', node, event),
       sayProblems: this.#says.problems,
       published: (state) => void this.#bus.emit('published', state),
-      delivered: () => this.#bus.life({ type: 'published' }),
+      delivered: () => this.#bus.life({ kind: 'published' }),
     });
   }
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   type Definition,
   definitionKey,
-  deletionOf,
+  deletedUid,
   isSameDefinition,
   type LastDefinition,
   LONGEST_DEFINITIONS,
@@ -215,7 +215,7 @@ export class DefinitionKeeper {
       }
     }
     for (const { key } of [...stored, ...unread]) {
-      if (!needed.has(key) && patch[key] === undefined && !live.has(deletionOf(key))) patch[key] = null;
+      if (!needed.has(key) && patch[key] === undefined && !live.has(deletedUid(key))) patch[key] = null;
     }
     const texts = new Map([...stored, ...unread].map(({ key, text }) => [key, text]));
     for (const [key, text] of Object.entries(patch)) {

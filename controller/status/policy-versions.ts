@@ -3,7 +3,7 @@ import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { ROLLOUT_ANNOTATION, type RolloutStatus } from '../../apis/rollout.ts';
 import type { RawObject } from '../watch/cluster/raw-object.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../watch/cluster/reflector.ts';
-import { ANTREA, NODEWALL, type Resource } from '../watch/cluster/resources.ts';
+import { ANTREA, NODEWALL_API, type Resource } from '../watch/cluster/resources.ts';
 import type { WrittenStatus } from './antrea-status.ts';
 
 /** A ClusterNetworkPolicy as it is in the API, valid or not. */
@@ -44,7 +44,7 @@ export function policyVersions(
 ): Reflector {
   return reflector<WatchedPolicy>({
     ...options,
-    resource: policiesOf(NODEWALL),
+    resource: policiesOf(NODEWALL_API),
     narrow: (object, before) => toPolicyVersion(object, before),
     changed(changes) {
       for (const { before, now } of changes) changed(before, now);

@@ -5,14 +5,14 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { versionKey } from '../publish/rule-groups.ts';
-import { type Outcome, outcomeOf } from '../rollout/decision.ts';
+import { type RolloutOutcome, rolloutOutcome } from '../rollout/decision.ts';
 import { neededFeatures, ReportedNode } from './reported-node.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 import {
   appliesTo,
   hasVersion,
   isOlder,
-  placeOf,
+  placeInRevision,
   type TrackedVersion,
   trackVersion,
 } from './tracked-version.ts';
@@ -140,7 +140,7 @@ export class Realization {
   outcome(
     node: string,
     generations: ReadonlyMap<string, number>,
-  ): { readonly outcome: Outcome; readonly reason: string } {
+  ): { readonly outcome: RolloutOutcome; readonly reason: string } {
     const known = this.#nodeOf(node);
     const { report, enforced, trouble } = known;
     const isSilent = known.isSilent(this.#now());
@@ -156,7 +156,7 @@ export class Realization {
       failing ??= known.failing.get(policy)?.find((one) => one.generation === generation)?.reason ?? null;
       if (version !== undefined) failing ??= known.whyPartly(neededFeatures(version.compiled));
     }
-    const outcome = outcomeOf({ report, isSilent, isCurrent, isFailing: failing !== null });
+    const outcome = rolloutOutcome({ report, isSilent, isCurrent, isFailing: failing !== null });
     if (outcome === 'silent') return { outcome, reason: isSilent ? known.whySilent() : (trouble ?? '') };
     return { outcome, reason: failing ?? trouble ?? '' };
   }
@@ -269,10 +269,10 @@ export class Realization {
 
   #track(key: string, compiled: CompiledPolicy, at: Revision): void {
     const before = this.#tracked.get(key);
-    const policy = keyOf(compiled);
+    const policy = realizationKey(compiled);
     const nodeOf = (name: string): ReportedNode => this.#nodeOf(name);
     const nodes = this.#nodesIn(compiled.spans);
-    const publication = { policy, place: placeOf(at, compiled), nodes, nodeOf };
+    const publication = { policy, place: placeInRevision(at, compiled), nodes, nodeOf };
     this.#tracked.set(key, trackVersion(before, compiled, publication));
     if (before === undefined) this.#versions.set(policy, [...(this.#versions.get(policy) ?? []), key]);
     this.#changed.set(policy, null);
@@ -348,6 +348,12 @@ export class Realization {
   }
 }
 
-export function keyOf({ apiGroup, name }: { readonly apiGroup: string; readonly name: string }): string {
+export function realizationKey({
+  apiGroup,
+  name,
+}: {
+  readonly apiGroup: string;
+  readonly name: string;
+}): string {
   return `${apiGroup}/${name}`;
 }

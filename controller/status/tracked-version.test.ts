@@ -7,7 +7,7 @@ import {
   appliesTo,
   hasVersion,
   isOlder,
-  placeOf,
+  placeInRevision,
   type TrackedVersion,
   trackVersion,
 } from './tracked-version.ts';
@@ -39,7 +39,7 @@ function track(
   const nodes = [...(compiled.spans[0] ?? [])].map(nodeOf);
   return trackVersion(before, compiled, {
     policy: 'nodewall.io/p',
-    place: placeOf(revision, compiled),
+    place: placeInRevision(revision, compiled),
     nodes,
     nodeOf,
   });

@@ -11,7 +11,7 @@ const [NODES, POLICIES, ANTREA_POLICIES] = [
 ].map((name) => WATCHED.findIndex((resource) => resource.name === name)) as [number, number, number];
 
 /** Where a change is: in the messages of this hub, and in the events about Nodes and policies. */
-export interface Place {
+interface Place {
   readonly number: number;
   readonly nodes: number;
   /** 0: it has no other reason than Nodes. */
@@ -36,7 +36,7 @@ export interface TrackedVersion {
 }
 
 /** The place of a change of this policy, in a revision of this hub. */
-export function placeOf({ number, position }: Revision, { since = 0 }: CompiledPolicy): Place {
+export function placeInRevision({ number, position }: Revision, { since = 0 }: CompiledPolicy): Place {
   return { number, nodes: position[NODES] ?? 0, policies: since };
 }
 

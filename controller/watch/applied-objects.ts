@@ -22,7 +22,7 @@ export interface RemovedObject {
   readonly name: string;
 }
 
-export interface Applied {
+export interface AppliedObjects {
   readonly objects: ClusterObjects;
   /** Problems of the files, and of objects that refer to removed ones. */
   readonly problems: readonly LoadProblem[];
@@ -38,7 +38,7 @@ export function appliedObjects(
   inForce: ClusterObjects,
   { contents, removed }: AppliedChange,
   options: ValidateOptions,
-): Applied {
+): AppliedObjects {
   const given = new Set(contents.flatMap(identitiesOf));
   const found = new Set<RemovedObject>();
   const stays = (object: ClusterObject): boolean => {

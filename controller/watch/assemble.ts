@@ -13,12 +13,19 @@ import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
-import { type FileContent, LISTS, type Listed } from './content.ts';
+import { type FileContent, LIST_OF_KIND, type Listed } from './content.ts';
 import { type UsedDefinitions, usedDefinitions } from './last-definitions.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
-import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblems } from './settle.ts';
-import { namedIn, settleReferences, type World } from './settle-references.ts';
+import {
+  type InForce,
+  objectsInForce,
+  type Settling,
+  sortedObjects,
+  toLastValid,
+  toLoadProblems,
+} from './settle.ts';
+import { namedIn, type ReferringObjects, settleReferences } from './settle-references.ts';
 import type { LoadProblem, WaitingObject } from './source.ts';
 import { decide } from './undecided.ts';
 
@@ -76,13 +83,13 @@ export function assemble(input: AssembleInput): Assembled {
   const contents = [...input.contents].sort((a, b) => (a.file < b.file ? -1 : 1));
   const problems: LoadProblem[] = [];
   const settling: Assembling = { ...input, contents, problems };
-  const { inForce: tiers, ...settled } = settle<Tier>(
+  const { inForce: tiers, ...settled } = objectsInForce<Tier>(
     settling,
     ['Tier'],
     (content) => content.tiers,
     checkTiers,
   );
-  const { inForce: groups, ...others } = settle<ClusterGroup>(
+  const { inForce: groups, ...others } = objectsInForce<ClusterGroup>(
     settling,
     ['ClusterGroup'],
     ({ groups }) => groups,
@@ -92,14 +99,18 @@ export function assemble(input: AssembleInput): Assembled {
   const restored = new Set<string>();
   const world = { tiers, groups, lastValidVersions, interfaceGroups, invalid, waiting, restored, problems };
   settleReferences({ ...world, policies: new Map(), guardrails: new Map() });
-  const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
-  const { inForce: policies } = settle<ClusterNetworkPolicy>(
+  const decided = decide(contents, sortedObjects<ClusterGroup>(groups), invalid);
+  const { inForce: policies } = objectsInForce<ClusterNetworkPolicy>(
     { ...settling, contents: decided },
     ['ClusterNetworkPolicy'],
     (content) => content.policies,
   );
-  const { inForce: guardrails } = settle<Guardrail>(settling, ['Guardrail'], (content) => content.guardrails);
-  const { inForce: gateways, invalid: invalidGateways } = settle<EgressGateway>(
+  const { inForce: guardrails } = objectsInForce<Guardrail>(
+    settling,
+    ['Guardrail'],
+    (content) => content.guardrails,
+  );
+  const { inForce: gateways, invalid: invalidGateways } = objectsInForce<EgressGateway>(
     settling,
     ['EgressGateway'],
     ({ egressGateways }) => egressGateways,
@@ -114,12 +125,12 @@ export function assemble(input: AssembleInput): Assembled {
     pods: mergeOthers(settling, 'pods', (content) => content.pods),
     services: mergeOthers(settling, 'services', (content) => content.services),
     endpointSlices: mergeOthers(settling, 'endpointSlices', (content) => content.endpointSlices),
-    groups: objectsOf<ClusterGroup>(groups),
-    tiers: objectsOf<Tier>(tiers),
-    policies: objectsOf<ClusterNetworkPolicy>(policies),
-    guardrails: objectsOf<Guardrail>(guardrails),
-    egressGateways: objectsOf<EgressGateway>(gateways),
-    egressPolicies: objectsOf<EgressPolicy>(egressPolicies),
+    groups: sortedObjects<ClusterGroup>(groups),
+    tiers: sortedObjects<Tier>(tiers),
+    policies: sortedObjects<ClusterNetworkPolicy>(policies),
+    guardrails: sortedObjects<Guardrail>(guardrails),
+    egressGateways: sortedObjects<EgressGateway>(gateways),
+    egressPolicies: sortedObjects<EgressPolicy>(egressPolicies),
     insideNetworks: mergeOthers(settling, 'insideNetworks', (content) => content.insideNetworks),
   };
   warnOfServices(objects, [groups, policies], problems);
@@ -148,7 +159,7 @@ export function assemble(input: AssembleInput): Assembled {
  */
 function settleEgressPolicies(settling: Assembling): InForce {
   const { namespaceLimits: limits = DEFAULT_CONFIG.egress.namespaceLimits } = settling;
-  const { inForce } = settle<EgressPolicy>(
+  const { inForce } = objectsInForce<EgressPolicy>(
     settling,
     ['EgressPolicy', 'ClusterEgressPolicy'],
     (content) => content.egressPolicies,
@@ -167,7 +178,7 @@ function settleEgressPolicies(settling: Assembling): InForce {
  */
 function checkRejected(
   contents: readonly FileContent[],
-  world: Omit<World, 'policies' | 'guardrails'>,
+  world: Omit<ReferringObjects, 'policies' | 'guardrails'>,
 ): void {
   if (contents.every(({ rejectedReferences }) => rejectedReferences.length === 0)) return;
   const check = referenceCheck({ ...namedIn(world), waiting: undefined });
@@ -231,7 +242,7 @@ function mergeOthers<T extends ClusterObject>(
 
 function listOfIdentity(identity: string): keyof ClusterObjects | undefined {
   const [kind = ''] = identity.split('|', 1);
-  return Object.hasOwn(LISTS, kind) ? LISTS[kind as ClusterObject['kind']] : undefined;
+  return Object.hasOwn(LIST_OF_KIND, kind) ? LIST_OF_KIND[kind as ClusterObject['kind']] : undefined;
 }
 
 /** By position, then by text: the same content gives the same list. */

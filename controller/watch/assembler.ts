@@ -5,7 +5,7 @@ import { type Assembled, type AssembleInput, assemble, compareProblems } from '.
 import type { FileContent } from './content.ts';
 import { NO_DEFINITIONS } from './last-definitions.ts';
 import type { LastValidVersion } from './last-valid-versions.ts';
-import { compareObjects, type Placed } from './merge.ts';
+import { compareObjects, type PlacedObject } from './merge.ts';
 import { toLoadProblems } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
@@ -76,7 +76,7 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
       removed.add(policy);
     }
   }
-  const added: Placed<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
+  const added: PlacedObject<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
     content === null ? [] : placedPolicies(file, content),
   );
   for (const { object, file } of added) {
@@ -192,7 +192,7 @@ function isPlain({ assembled: { lastValidVersions }, input, files }: Last): bool
 
 const VERSIONED = ['tiers', 'groups', 'policies', 'guardrails', 'egressGateways', 'egressPolicies'] as const;
 
-function placedPolicies(file: string, { policies }: FileContent): Placed<ClusterNetworkPolicy>[] {
+function placedPolicies(file: string, { policies }: FileContent): PlacedObject<ClusterNetworkPolicy>[] {
   return policies.objects.map((object, i) => ({
     object,
     file,
@@ -202,7 +202,7 @@ function placedPolicies(file: string, { policies }: FileContent): Placed<Cluster
 }
 
 function serviceWarnings(
-  policies: readonly Placed<ClusterNetworkPolicy>[],
+  policies: readonly PlacedObject<ClusterNetworkPolicy>[],
   { services }: ClusterObjects,
 ): LoadProblem[] {
   let names: Set<string> | null = null;

@@ -78,7 +78,7 @@ export interface Undecided {
   readonly otherwise: FileContent;
 }
 
-export const LISTS = {
+export const LIST_OF_KIND = {
   Node: 'nodes',
   Namespace: 'namespaces',
   Pod: 'pods',
@@ -96,7 +96,7 @@ export const LISTS = {
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
 /** Each list once. */
-export const LIST_NAMES: readonly (keyof ClusterObjects)[] = [...new Set(Object.values(LISTS))];
+export const LIST_NAMES: readonly (keyof ClusterObjects)[] = [...new Set(Object.values(LIST_OF_KIND))];
 
 /**
  * Equal labels as one object, and equal strings as one string: pods of one deployment differ in
@@ -245,7 +245,7 @@ function rejectedReferences({ raw, problems, lineOf }: Placeable): RejectedRefer
 }
 
 function addTo(content: FileContent, object: ClusterObject, lineOf: (path: FieldPath) => number): void {
-  const list: Listed<ClusterObject> = content[LISTS[object.kind]];
+  const list: Listed<ClusterObject> = content[LIST_OF_KIND[object.kind]];
   list.objects.push(object);
   list.lines.push(lineOf([]));
   if (!REFERRING.includes(object.kind)) return;

@@ -3,7 +3,7 @@ import { isList, unwrapList, withKind } from '../../apis/validate/lists.ts';
 import { showText } from '../../apis/validate/problem.ts';
 import { addBroken, addObject, type Reading } from './content.ts';
 import { brokenLine, type JsonPositions, jsonPositions } from './json-position.ts';
-import { firstDocument, type Span } from './json-text.ts';
+import { firstDocument, type TextSection } from './json-text.ts';
 
 /**
  * Reads the JSON values of a file one after the other, and Lists item by item, so that large ones
@@ -11,7 +11,7 @@ import { firstDocument, type Span } from './json-text.ts';
  */
 export function readJson(text: string, reading: Reading): void {
   try {
-    let rest: Span | null = { text, line: 1 };
+    let rest: TextSection | null = { text, line: 1 };
     while (rest !== null) rest = readFirst(rest, reading);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
@@ -20,7 +20,7 @@ export function readJson(text: string, reading: Reading): void {
 }
 
 /** Returns the text after the first value; null: it was the last one, or is not valid JSON. */
-function readFirst(span: Span, reading: Reading): Span | null {
+function readFirst(span: TextSection, reading: Reading): TextSection | null {
   const document = firstDocument(span);
   if (document === null) return null;
   const list = document.items.length === 0 ? null : toList(document.header);
@@ -40,7 +40,7 @@ function toList(header: string): FieldMap | null {
 }
 
 /** Returns false, and adds a problem, if the text is not valid JSON. */
-function readValue(span: Span, list: FieldMap | null, reading: Reading): boolean {
+function readValue(span: TextSection, list: FieldMap | null, reading: Reading): boolean {
   const { content } = reading;
   let parsed: unknown;
   try {

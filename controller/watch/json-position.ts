@@ -1,6 +1,6 @@
 import { findNodeAtLocation, type Node, parseTree, visit } from 'jsonc-parser';
 import type { FieldPath } from '../../apis/schema/json-schema.ts';
-import type { Span } from './json-text.ts';
+import type { TextSection } from './json-text.ts';
 
 /** Line numbers of the parts of one JSON value. */
 export interface JsonPositions {
@@ -10,7 +10,7 @@ export interface JsonPositions {
   readonly duplicate: { readonly field: string; readonly line: number } | null;
 }
 
-export function jsonPositions(span: Span): JsonPositions {
+export function jsonPositions(span: TextSection): JsonPositions {
   const root = parseTree(span.text);
   const twice = root === undefined ? null : duplicateIn(root);
   return {
@@ -26,13 +26,13 @@ export function jsonPositions(span: Span): JsonPositions {
 }
 
 /** The line of the first syntax error. */
-export function brokenLine({ text, line }: Span): number {
+export function brokenLine({ text, line }: TextSection): number {
   let broken: number | null = null;
   visit(text, { onError: (_, __, ___, at) => (broken ??= at) }, { disallowComments: true });
   return line + (broken ?? 0);
 }
 
-function lineAt({ text, line }: Span, offset: number): number {
+function lineAt({ text, line }: TextSection, offset: number): number {
   return line + text.slice(0, offset).split('\n').length - 1;
 }
 

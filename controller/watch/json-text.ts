@@ -1,20 +1,20 @@
 import { type JSONPath, visit } from 'jsonc-parser';
 
 /** A section of JSON text that holds one value. */
-export interface Span {
+export interface TextSection {
   readonly text: string;
   /** 1-based line of the file at which it starts. */
   readonly line: number;
 }
 
 /** A top-level value. */
-export interface JsonDocument extends Span {
+export interface JsonDocument extends TextSection {
   /** The values in its list `items`; empty if it has none. */
-  readonly items: readonly Span[];
+  readonly items: readonly TextSection[];
   /** The text without these values. */
   readonly header: string;
   /** The text after it; null: only white space. */
-  readonly rest: Span | null;
+  readonly rest: TextSection | null;
 }
 
 /**
@@ -22,11 +22,11 @@ export interface JsonDocument extends Span {
  * 100,000 pods is then parsed pod by pod. Null if there is only white space. What is not valid JSON
  * is left to JSON.parse. Throws a RangeError if the text is nested too deeply.
  */
-export function firstDocument({ text, line: firstLine }: Span): JsonDocument | null {
+export function firstDocument({ text, line: firstLine }: TextSection): JsonDocument | null {
   const { document, items, rest } = scan(text);
   if (document === null) return null;
   const [first = document, last = first] = [items[0], items.at(-1)];
-  const toSpan = ({ start, end, line }: Bounds): Span => {
+  const toSpan = ({ start, end, line }: Bounds): TextSection => {
     return { text: text.slice(start, end), line: firstLine + line };
   };
   return {

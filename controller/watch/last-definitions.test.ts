@@ -3,9 +3,9 @@ import { definitionKey, toDefinitionText } from '../../apis/last-definition.ts';
 import type { ClusterGroup, Tier } from '../../apis/objects.ts';
 import { type Document, documenting } from './cluster/document.ts';
 import { Documents, type Settled } from './cluster/documents.ts';
-import { GUARDRAIL, NODEWALL } from './cluster/resources.ts';
+import { GUARDRAIL, NODEWALL_API } from './cluster/resources.ts';
 
-const RESOURCES = new Map([...NODEWALL, GUARDRAIL].map((resource) => [resource.kind, resource]));
+const RESOURCES = new Map([...NODEWALL_API, GUARDRAIL].map((resource) => [resource.kind, resource]));
 const OFFICE = { ipBlocks: [{ cidr: '192.0.2.0/24' }] };
 const HOME = { ipBlocks: [{ cidr: '198.51.100.0/24' }] };
 const OFFICE_GROUP: ClusterGroup = {

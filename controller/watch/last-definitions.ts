@@ -4,7 +4,7 @@ import { groupLookup } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { type NameReference, referencesOf } from '../../apis/validate/references.ts';
 import { olderVersions } from '../rollout/settings.ts';
-import { type InForce, objectsOf } from './settle.ts';
+import { type InForce, sortedObjects } from './settle.ts';
 
 /** By the identity of the policy or Guardrail that uses them; without those that use none. */
 export type UsedDefinitions = ReadonlyMap<string, readonly Definition[]>;
@@ -28,10 +28,10 @@ export function usedDefinitions(world: InForceObjects): UsedDefinitions {
   const { tiers, groups, policies, guardrails, invalid } = world;
   const isLast = (object: Definition): boolean =>
     (object.kind === 'Tier' ? tiers : groups).get(identityOf(object))?.placed === null;
-  const all = [...objectsOf<Tier>(tiers), ...objectsOf<ClusterGroup>(groups)];
+  const all = [...sortedObjects<Tier>(tiers), ...sortedObjects<ClusterGroup>(groups)];
   if (!all.some(isLast)) return NO_DEFINITIONS;
-  const tiersByName = Map.groupBy(objectsOf<Tier>(tiers), ({ name }) => name);
-  const lookup = groupLookup(objectsOf<ClusterGroup>(groups), invalid);
+  const tiersByName = Map.groupBy(sortedObjects<Tier>(tiers), ({ name }) => name);
+  const lookup = groupLookup(sortedObjects<ClusterGroup>(groups), invalid);
   const withChildren = (apiGroup: ApiGroup, name: string): Definition[] => {
     const group = lookup(apiGroup, name);
     if (group === undefined) return [];
@@ -42,7 +42,7 @@ export function usedDefinitions(world: InForceObjects): UsedDefinitions {
     const tier = tiersByName.get(name) ?? [];
     return [tier.find((one) => one.apiGroup === apiGroup) ?? tier[0]].flatMap((one) => one ?? []);
   };
-  const users = [...objectsOf<ClusterNetworkPolicy>(policies), ...objectsOf<Guardrail>(guardrails)];
+  const users = [...sortedObjects<ClusterNetworkPolicy>(policies), ...sortedObjects<Guardrail>(guardrails)];
   const used = new Map<string, readonly Definition[]>();
   for (const user of users) {
     const versions = user.kind === 'Guardrail' ? [user] : [user, ...olderVersions(user)];

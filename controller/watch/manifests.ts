@@ -11,10 +11,13 @@ import { type FileList, listFiles } from './file-list.ts';
 import { STANDARD_INPUT } from './file-text.ts';
 import { type LastValidVersions, NO_LAST_VALID } from './last-valid-versions.ts';
 import { readManifest } from './read-file.ts';
-import type { Loaded, LoadProblem, Snapshot } from './source.ts';
+import type { LoadedManifests, LoadProblem, Snapshot } from './source.ts';
 
 /** The position of each policy, for later stages that report problems. */
-export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; readonly line: number }>;
+export type PolicyPlaces = ReadonlyMap<
+  ClusterNetworkPolicy,
+  { readonly file: string; readonly line: number }
+>;
 
 /**
  * Reads manifests once. A path is a directory, read recursively, or a file. Never throws for the
@@ -31,7 +34,7 @@ export async function loadManifests(
   options: ValidateOptions = {},
   lastValidVersions = NO_LAST_VALID,
   cluster: Pick<Snapshot, 'objects' | 'definitions'> | null = null,
-): Promise<Loaded & { readonly places: Places }> {
+): Promise<LoadedManifests & { readonly places: PolicyPlaces }> {
   const { contents, list } = await readManifests(paths, options);
   const absent = MEMBERS.filter((name) => contents.every((content) => content[name].objects.length === 0));
   const given = new Set(
@@ -58,7 +61,7 @@ export async function loadManifests(
   );
   const said = found.map((problem) => withoutReason(problem, cluster !== null));
   const problems = [...unreadableProblems(list), ...said].sort(compareProblems);
-  const places: Places = new Map(
+  const places: PolicyPlaces = new Map(
     contents.flatMap(({ file, policies: { objects, lines } }) =>
       objects.map((policy, i) => [policy, { file, line: lines[i] ?? 0 }] as const),
     ),

@@ -4,7 +4,7 @@ import type { FileContent, Listed } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
 /** An object and its position. */
-export interface Placed<T extends ClusterObject> {
+export interface PlacedObject<T extends ClusterObject> {
   readonly object: T;
   readonly file: string;
   readonly line: number;
@@ -14,7 +14,7 @@ export interface Placed<T extends ClusterObject> {
 
 export interface Merged<T extends ClusterObject> {
   /** Each identity once, sorted. */
-  readonly placed: readonly Placed<T>[];
+  readonly placed: readonly PlacedObject<T>[];
   /** Identities that occur more than once, none of which is in `placed`. */
   readonly duplicates: readonly string[];
   readonly problems: readonly LoadProblem[];
@@ -42,8 +42,8 @@ export function mergeFiles<T extends ClusterObject>(
   contents: readonly FileContent[],
   listOf: (content: FileContent) => Listed<T>,
 ): Merged<T> {
-  const first = new Map<string, Placed<T>>();
-  const more = new Map<string, Placed<T>[]>();
+  const first = new Map<string, PlacedObject<T>>();
+  const more = new Map<string, PlacedObject<T>[]>();
   for (const content of contents) {
     const { objects, lines, referenceLines } = listOf(content);
     for (const [index, object] of objects.entries()) {
@@ -68,8 +68,8 @@ export function mergeFiles<T extends ClusterObject>(
 }
 
 function duplicateProblem<T extends ClusterObject>(
-  { object, file, line }: Placed<T>,
-  places: readonly Placed<T>[],
+  { object, file, line }: PlacedObject<T>,
+  places: readonly PlacedObject<T>[],
 ): LoadProblem {
   const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
   const message = `is defined twice, also in ${other?.file}:${other?.line}; remove one of them`;

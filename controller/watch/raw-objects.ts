@@ -5,7 +5,7 @@ import { readRaw } from './read-file.ts';
 import type { LoadProblem } from './source.ts';
 
 /** An object as it is written, whatever its API group. */
-export interface RawObject {
+export interface WrittenObject {
   readonly raw: FieldMap;
   readonly file: string;
   readonly lineOf: (path: FieldPath) => number;
@@ -18,9 +18,9 @@ export interface RawObject {
  */
 export async function readRawObjects(
   paths: readonly string[],
-): Promise<{ readonly objects: readonly RawObject[]; readonly problems: readonly LoadProblem[] }> {
+): Promise<{ readonly objects: readonly WrittenObject[]; readonly problems: readonly LoadProblem[] }> {
   const list = await listManifests(paths);
-  const objects: RawObject[] = [];
+  const objects: WrittenObject[] = [];
   const problems = unreadableProblems(list);
   for (const file of list.files) {
     const content = await readRaw(file, (value, lineOf) => {

@@ -12,11 +12,11 @@ import {
 } from '../../apis/validate/references.ts';
 import { olderVersions } from '../rollout/settings.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
-import { type InForce, type ObjectInForce, objectsOf, toLoadProblems } from './settle.ts';
+import { type InForce, type ObjectInForce, sortedObjects, toLoadProblems } from './settle.ts';
 import type { LoadProblem, WaitingObject } from './source.ts';
 
 /** The objects that refer to each other, and the rejected ones. */
-export interface World {
+export interface ReferringObjects {
   readonly tiers: InForce;
   readonly groups: InForce;
   readonly policies: InForce;
@@ -41,7 +41,7 @@ type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy | Guardrail>;
  * necessary. Terminates, because every step removes an object of a file, or a last valid version
  * for good, or restores one that was not in force.
  */
-export function settleReferences(world: World): void {
+export function settleReferences(world: ReferringObjects): void {
   const lost = new Set<string>();
   const asked = new Set<string>();
   for (;;) {
@@ -60,8 +60,8 @@ export function settleReferences(world: World): void {
  * Nodes may have an older version of a policy in a rollout: what that names and what is gone is
  * restored for it. Returns true if something was; asks once for each name.
  */
-function restoreForOlder(world: World, lost: ReadonlySet<string>, asked: Set<string>): boolean {
-  const older = objectsOf<ClusterNetworkPolicy>(world.policies).flatMap(olderVersions);
+function restoreForOlder(world: ReferringObjects, lost: ReadonlySet<string>, asked: Set<string>): boolean {
+  const older = sortedObjects<ClusterNetworkPolicy>(world.policies).flatMap(olderVersions);
   const missing = checkPolicyReferences(older, namedIn(world)).filter(({ object, problem }) => {
     const key = `${identityOf(object)} ${object.generation} ${formatPath(problem.path)}`;
     return problem.isMissing === true && !asked.has(key) && asked.add(key);
@@ -71,7 +71,7 @@ function restoreForOlder(world: World, lost: ReadonlySet<string>, asked: Set<str
 }
 
 /** Groups first: a policy may be invalid only because of them. */
-function check(world: World): readonly Failed[] {
+function check(world: ReferringObjects): readonly Failed[] {
   const { policies, guardrails } = world;
   const last = namedIn(world);
   const now = thereIn(world, last);
@@ -81,12 +81,12 @@ function check(world: World): readonly Failed[] {
     now === last ? of(last) : [...of(now).filter(isPlaced), ...of(last).filter((one) => !isPlaced(one))];
   const failed = checkAll((named) => checkGroups(named.groups, named));
   if (failed.length > 0) return failed;
-  const naming = [...objectsOf<ClusterNetworkPolicy>(policies), ...objectsOf<Guardrail>(guardrails)];
+  const naming = [...sortedObjects<ClusterNetworkPolicy>(policies), ...sortedObjects<Guardrail>(guardrails)];
   return checkAll((named) => checkPolicyReferences(naming, named));
 }
 
 /** Without `restored`, and without groups that wait for such a child. */
-function thereIn({ restored, groups: inForce }: World, named: Named): Named {
+function thereIn({ restored, groups: inForce }: ReferringObjects, named: Named): Named {
   if (restored.size === 0) return named;
   const isRestored = (object: Tier | ClusterGroup): boolean => restored.has(identityOf(object));
   const lookup = groupLookup(named.groups, named.invalid);
@@ -107,22 +107,22 @@ export function namedIn({
   interfaceGroups,
   invalid,
   waiting,
-}: Omit<World, 'policies' | 'guardrails'>): Named {
+}: Omit<ReferringObjects, 'policies' | 'guardrails'>): Named {
   return {
-    tiers: objectsOf<Tier>(tiers),
-    groups: objectsOf<ClusterGroup>(groups),
+    tiers: sortedObjects<Tier>(tiers),
+    groups: sortedObjects<ClusterGroup>(groups),
     interfaceGroups,
     invalid,
     waiting: new Set(waiting.keys()),
   };
 }
 
-function inForceOf(world: World, object: Failed['object']): InForce {
+function inForceOf(world: ReferringObjects, object: Failed['object']): InForce {
   if (object.kind === 'ClusterGroup') return world.groups;
   return object.kind === 'Guardrail' ? world.guardrails : world.policies;
 }
 
-function inForceEntryOf(world: World, object: Failed['object']): ObjectInForce | undefined {
+function inForceEntryOf(world: ReferringObjects, object: Failed['object']): ObjectInForce | undefined {
   return inForceOf(world, object).get(identityOf(object));
 }
 
@@ -131,7 +131,7 @@ function byObject(failed: readonly Failed[]): Map<Failed['object'], readonly Fai
 }
 
 /** Replaces objects of files by their last valid versions, or removes them. */
-function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<string>): void {
+function giveUp(world: ReferringObjects, failed: readonly Failed[], lost: ReadonlySet<string>): void {
   for (const [object, found] of byObject(failed)) {
     for (const each of toLoadProblems(object, found, inForceEntryOf(world, object)?.placed)) {
       world.problems.push(each);
@@ -145,7 +145,7 @@ function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<strin
   }
 }
 
-function drop(world: World, object: Failed['object']): void {
+function drop(world: ReferringObjects, object: Failed['object']): void {
   inForceOf(world, object).delete(identityOf(object));
   if (object.kind === 'ClusterGroup') world.invalid.add(identityOf(object));
 }
@@ -155,7 +155,7 @@ function drop(world: World, object: Failed['object']): void {
  * valid versions can't be in force either; they are removed only when nothing more is restored,
  * because many may need the same object.
  */
-function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string>): void {
+function restoreOrDrop(world: ReferringObjects, failed: readonly Failed[], lost: Set<string>): void {
   const objects = [...byObject(failed)];
   const restoring = { lost, fresh: new Set<string>() };
   const restored = objects.map(([object, problems]) => restore(world, object, problems, restoring));
@@ -176,7 +176,7 @@ interface Restoring {
 
 /** Returns true if something was restored. */
 function restore(
-  world: World,
+  world: ReferringObjects,
   object: Failed['object'],
   failed: readonly Failed[],
   restoring: Restoring,
@@ -187,7 +187,7 @@ function restore(
 }
 
 function restoreOne(
-  world: World,
+  world: ReferringObjects,
   object: Failed['object'],
   reference: Reference,
   restoring: Restoring,
@@ -207,11 +207,11 @@ function restoreOne(
   }
 }
 
-function restoreTier(world: World, apiGroup: ApiGroup, wanted: string): boolean {
+function restoreTier(world: ReferringObjects, apiGroup: ApiGroup, wanted: string): boolean {
   const { tiers, lastValidVersions: versions, invalid, restored } = world;
   // A new, invalid Tier of the policy's own API group hides the one that the policy was valid with.
   invalid.delete(tierIdentity(apiGroup, wanted));
-  if (objectsOf<Tier>(tiers).some(({ name }) => name === wanted)) return true;
+  if (sortedObjects<Tier>(tiers).some(({ name }) => name === wanted)) return true;
   const last = [...versions].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
   for (const [identity, item] of last) {
     tiers.set(identity, { ...item, placed: null });
@@ -225,7 +225,7 @@ function restoreTier(world: World, apiGroup: ApiGroup, wanted: string): boolean 
  * of their parent is searched first.
  */
 function restoreGroup(
-  world: World,
+  world: ReferringObjects,
   needed: Pick<Failed['object'], 'kind' | 'name' | 'apiGroup'>,
   wanted: string,
   restoring: Restoring,
@@ -236,7 +236,7 @@ function restoreGroup(
     return object.kind === 'ClusterGroup' ? [object] : [];
   });
   const last = groupLookup(groupVersions)(apiGroup, wanted);
-  const now = groupLookup(objectsOf<ClusterGroup>(groups), invalid)(apiGroup, wanted);
+  const now = groupLookup(sortedObjects<ClusterGroup>(groups), invalid)(apiGroup, wanted);
   const item = last === undefined ? undefined : lastValidVersions.get(identityOf(last));
   if (last === undefined || item === undefined || restoring.lost.has(identityOf(last))) return false;
   // A new, invalid group of the object's own API group hides the one that it was valid with.

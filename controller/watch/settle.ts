@@ -5,7 +5,7 @@ import { formatPath } from '../../apis/validate/problem.ts';
 import { crossPaths } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
 import { isUnder, type LastValidVersion, type LastValidVersions } from './last-valid-versions.ts';
-import { compareObjects, mergeFiles, type Placed } from './merge.ts';
+import { compareObjects, mergeFiles, type PlacedObject } from './merge.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The objects in force, by identity. */
@@ -13,7 +13,7 @@ export type InForce = Map<string, ObjectInForce>;
 
 export interface ObjectInForce extends LastValidVersion {
   /** The position in a file; null for a last valid version. */
-  readonly placed: Placed<LastValidVersion['object']> | null;
+  readonly placed: PlacedObject<LastValidVersion['object']> | null;
 }
 
 export interface Settling {
@@ -25,7 +25,7 @@ export interface Settling {
   readonly problems: LoadProblem[];
 }
 
-export interface Settled {
+interface Settled {
   readonly inForce: InForce;
   /** Identities of objects that exist and were rejected, and have no last valid version. */
   readonly invalid: Set<string>;
@@ -35,7 +35,7 @@ export interface Settled {
  * The objects of some kinds that are in force: valid ones, and the last valid version of the
  * others.
  */
-export function settle<T extends LastValidVersion['object']>(
+export function objectsInForce<T extends LastValidVersion['object']>(
   { contents, lastValidVersions, unreadable, problems }: Settling,
   kinds: readonly T['kind'][],
   listOf: (content: FileContent) => Listed<T>,
@@ -94,7 +94,7 @@ function isPerhapsHalf({ rejected }: FileContent, versions: LastValidVersions): 
 export function toLoadProblems<T extends ClusterObject>(
   object: T,
   found: readonly Pick<CrossProblem<T>, 'problem'>[],
-  place: Placed<ClusterObject> | null | undefined,
+  place: PlacedObject<ClusterObject> | null | undefined,
 ): LoadProblem[] {
   const [kind, name] = [object.kind, displayName(object)];
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
@@ -108,7 +108,7 @@ export function toLoadProblems<T extends ClusterObject>(
   });
 }
 
-export function objectsOf<T extends LastValidVersion['object']>(inForce: InForce): T[] {
+export function sortedObjects<T extends LastValidVersion['object']>(inForce: InForce): T[] {
   return [...inForce.values()].map(({ object }) => object as T).sort(compareObjects);
 }
 

@@ -9,7 +9,7 @@ import type {
 } from '../../apis/objects.ts';
 
 /** The result of reading manifests. */
-export interface Loaded {
+export interface LoadedManifests {
   /** Valid objects only, sorted by namespace and name, each identity once. */
   readonly objects: ClusterObjects;
   /** Sorted by file, line and path. */
@@ -53,7 +53,7 @@ export interface LastDefinitions {
   readonly unsaved: ReadonlySet<string>;
 }
 
-export interface Snapshot extends Loaded {
+export interface Snapshot extends LoadedManifests {
   /**
    * False while something that must be read at start can't be: `objects` is incomplete then, and
    * nothing enforced may be removed.

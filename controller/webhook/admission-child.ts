@@ -7,21 +7,21 @@ import { admitBody, type BodyAdmission } from './admit-body.ts';
 import { NO_LISTS, type WorldLists } from './world-mirror.ts';
 
 /** Sent by admission-process.ts to the process of this file; a body's bytes follow by its stdin. */
-export interface ChildQuestion {
+export interface AdmissionChildQuestion {
   readonly length: number;
   readonly step: AdmissionStep;
   /** The world without its lists; null for all objects: nothing has been listed yet. */
   readonly world: Omit<AdmissionWorld, 'objects'> & { readonly objects?: null };
 }
 
-export type ChildAnswer = { readonly admission: BodyAdmission | null } | { readonly error: string };
+export type AdmissionChildAnswer = { readonly admission: BodyAdmission | null } | { readonly error: string };
 
 function admitting() {
   const extension = OBJECT_EXTENSION.admission();
   return (
-    { length, step, world }: ChildQuestion,
+    { length, step, world }: AdmissionChildQuestion,
     objects: WorldLists,
-    send: (answer: ChildAnswer) => void,
+    send: (answer: AdmissionChildAnswer) => void,
   ): void => {
     const body = readBytes(length);
     try {

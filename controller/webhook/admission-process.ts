@@ -3,7 +3,7 @@ import { CostQueue } from '../../lib/process/cost-queue.ts';
 import { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import { rulesOf } from '../impact/object-mirror.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
-import type { ChildAnswer, ChildQuestion } from './admission-child.ts';
+import type { AdmissionChildAnswer, AdmissionChildQuestion } from './admission-child.ts';
 import type { BodyAdmission } from './admit-body.ts';
 import { worldChanges } from './world-mirror.ts';
 
@@ -43,7 +43,7 @@ const BODY_COST = 4096;
 export class AdmissionProcess {
   readonly #limits: AdmissionLimits;
   readonly #queue = new CostQueue(BODY_COST);
-  readonly #process: MirroredProcess<AdmissionWorld, ChildQuestion, ChildAnswer>;
+  readonly #process: MirroredProcess<AdmissionWorld, AdmissionChildQuestion, AdmissionChildAnswer>;
 
   constructor(limits: AdmissionLimits = ADMISSION_LIMITS) {
     this.#limits = limits;

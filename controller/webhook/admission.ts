@@ -23,7 +23,7 @@ import type { AdmissionExtension, ExtensionObjects } from '../extension/object-e
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { closedProbeWarnings } from './closed-probes.ts';
 import { defaultsOf } from './defaults.ts';
-import { deletionOf } from './deletion.ts';
+import { deletionLosses } from './deletion.ts';
 import {
   type Consequences,
   consequences,
@@ -34,7 +34,7 @@ import {
 import { groupNodeWarnings } from './group-nodes.ts';
 import { hiddenPodWarnings } from './hidden-pods.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
-import { ALLOWED, linesOf, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from './refusal.ts';
+import { ALLOWED, MOST_OTHERS, MOST_OWN, problemLines, refuse, shown, toWarning } from './refusal.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { serviceWarnings } from './service-risks.ts';
@@ -94,10 +94,10 @@ export function admit(
   if (EGRESS_KINDS.includes(String(raw.kind)) && world.egress === undefined)
     return step === 'use' ? rightWhileOff(raw, request, extension) : { ...ALLOWED, warnings: [GATE_OFF] };
   const tooLong = overLong(raw);
-  if (tooLong !== null) return refuse(linesOf(raw, [tooLong]), false);
+  if (tooLong !== null) return refuse(problemLines(raw, [tooLong]), false);
   const { object: valid, problems } = validateObject(raw, optionsOf(world));
   const errors = problems.filter(({ severity }) => severity === 'error');
-  if (errors.length > 0 || valid === null) return refuse(linesOf(raw, errors), false);
+  if (errors.length > 0 || valid === null) return refuse(problemLines(raw, errors), false);
   if (step === 'use') return extension.right(valid, request, world);
   const extended = extension.change(valid, world);
   if (extended !== null && extended.rejection !== null) return extended;
@@ -105,7 +105,7 @@ export function admit(
   if (valid.kind === 'Guardrail') return admitGuardrail(valid, problems, step, world);
   if (!isRelated(valid)) return ALLOWED;
   const moved = movedTier(valid, oldObject);
-  if (moved !== null) return refuse(linesOf(raw, [moved]), false);
+  if (moved !== null) return refuse(problemLines(raw, [moved]), false);
   const identity = identityOf(valid);
   const { own, others } = effectsOf(identity, valid, world);
   const missing = own.filter(({ problem }) => problem.isMissing);
@@ -282,7 +282,7 @@ function admitDeletion(
   const uid = String(asFields(raw.metadata)?.uid ?? '');
   const { object } = validateObject(raw, optionsOf(world));
   const latest = object?.kind === 'Tier' || object?.kind === 'ClusterGroup' ? object : null;
-  const deletion = deletionOf({ identity, kind, name, uid, latest }, world.objects, others);
+  const deletion = deletionLosses({ identity, kind, name, uid, latest }, world.objects, others);
   const lines = shown(others, MOST_OTHERS);
   if (deletion.users.length === 0)
     return { ...ALLOWED, warnings: lines, change: { ...change, kind }, ...(isDryRun ? {} : { deletion }) };

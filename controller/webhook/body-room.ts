@@ -1,5 +1,5 @@
 /** One body. */
-export interface Reading {
+interface Reading {
   /** Counts a chunk that was read; false: there is no room for it. */
   add(chunk: Uint8Array): boolean;
   /** Frees the chunks: nothing may read them any more. */

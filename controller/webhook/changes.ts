@@ -10,7 +10,7 @@ export interface Changes {
   readonly waiting: number;
 }
 
-export function changes(): Changes {
+export function changeSignal(): Changes {
   const ends = new Set<() => void>();
   return {
     wait: (milliseconds) =>

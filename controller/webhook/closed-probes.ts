@@ -3,7 +3,7 @@ import type { ClusterNetworkPolicy, ClusterObjects, NetworkPolicyPort, Rule } fr
 import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
-import { placeOf } from './risks.ts';
+import { rulePath } from './risks.ts';
 
 export const LAST_PORT = 65_535;
 const EVERY_PORT: Range = [0, LAST_PORT];
@@ -28,7 +28,7 @@ export function closedProbeWarnings(
     const open = complement(unionRanges(earlier.flatMap(tcpPorts)), LAST_PORT);
     if (!tcpPorts(rule).some((range) => overlaps(open, range))) return [];
     return [
-      `${placeOf('egress', at)}: closes the kubelet's probes of these pods on these ports too, also to pods of the same ` +
+      `${rulePath('egress', at)}: closes the kubelet's probes of these pods on these ports too, also to pods of the same ` +
         'Node, so pods with a probe there are restarted; allow the ports of probes in a rule before this one',
     ];
   });

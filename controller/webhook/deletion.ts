@@ -19,7 +19,7 @@ export interface Deleted extends Pick<Deletion, 'kind' | 'name' | 'uid'> {
  *
  * @param problems of other objects without it
  */
-export function deletionOf(
+export function deletionLosses(
   { identity, kind, name, uid, latest }: Deleted,
   related: Related,
   problems: readonly RelatedProblem[],

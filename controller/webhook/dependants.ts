@@ -65,7 +65,7 @@ function replaced<T extends RelatedObject>(
 }
 
 /** Names that objects may use besides tiers and groups in force. */
-export interface Naming {
+interface Naming {
   readonly interfaceGroups: readonly string[];
   /** Identities of the groups that wait for a child group. */
   readonly waiting: ReadonlySet<string>;

@@ -2,7 +2,7 @@ import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts
 import { KUBELET_ADVICE, namesNodesByLabels } from '../../apis/validate/kubelet-labels.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
-import { placeOf } from './risks.ts';
+import { rulePath } from './risks.ts';
 
 /**
  * Warns of Allow rules of ingress whose groups, or groups in these, name Nodes by labels that a
@@ -22,7 +22,7 @@ export function groupNodeWarnings(
     );
     if (group === undefined || !('group' in group)) return [];
     return [
-      `${placeOf('ingress', at)}: a kubelet may write the labels by which ClusterGroup ${group.group} selects Nodes to ` +
+      `${rulePath('ingress', at)}: a kubelet may write the labels by which ClusterGroup ${group.group} selects Nodes to ` +
         `its own Node, so any compromised node can use the rule; ${KUBELET_ADVICE}`,
     ];
   });

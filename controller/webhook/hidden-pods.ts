@@ -3,7 +3,7 @@ import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
-import { placeOf } from './risks.ts';
+import { rulePath } from './risks.ts';
 
 /**
  * Finds the program that gives the packets of pods to other Nodes their own Node's address; null:
@@ -44,7 +44,7 @@ export function hiddenPodWarnings(
   const index = groupIndex(groups);
   const familyOf: FamilyOf = (name) => knownFamily(index, name, apiGroup);
   const places = (spec.ingress ?? []).flatMap(({ from = [] }, at) =>
-    directPeers(from, familyOf).some(selectsPods) ? [placeOf('ingress', at)] : [],
+    directPeers(from, familyOf).some(selectsPods) ? [rulePath('ingress', at)] : [],
   );
   const [first, ...more] = places;
   if (first === undefined) return [];

@@ -10,7 +10,7 @@ import type {
   Pod,
   Rule,
 } from '../../apis/objects.ts';
-import { comparePlace, type Place } from '../../apis/order.ts';
+import { comparePlace, type EvaluationPosition } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
@@ -18,7 +18,7 @@ import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupFamily, groupIndex } from '../index/group-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
 import { denies } from './closed-probes.ts';
-import { isSkippedByFailsafe, placeOf } from './risks.ts';
+import { isSkippedByFailsafe, rulePath } from './risks.ts';
 
 /** The objects that the warning depends on. */
 export type PodAccessObjects = Pick<
@@ -85,7 +85,7 @@ export function podAccessWarnings(
       const network = found.get(rule);
       return network === undefined
         ? []
-        : [`${placeOf('ingress', index)}: ${target.closed(formatCidr(network))}`];
+        : [`${rulePath('ingress', index)}: ${target.closed(formatCidr(network))}`];
     });
   });
 }
@@ -134,7 +134,7 @@ function decides({ spec }: ClusterNetworkPolicy): boolean {
 
 function earlierPolicies(
   policy: ClusterNetworkPolicy,
-  place: Place,
+  place: EvaluationPosition,
   objects: PodAccessObjects,
   groups: ReturnType<typeof groupIndex>,
 ): EarlierPolicy[] {
@@ -150,7 +150,7 @@ function earlierPolicies(
 
 function toEarlierPolicy(
   { spec, apiGroup }: ClusterNetworkPolicy,
-  { tierPriority: tier }: Place,
+  { tierPriority: tier }: EvaluationPosition,
   groups: ReturnType<typeof groupIndex>,
 ): EarlierPolicy {
   const familyOf: FamilyOf = (name) => groupFamily(groups, name, apiGroup);

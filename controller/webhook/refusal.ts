@@ -27,7 +27,7 @@ export function shown(problems: readonly CrossProblem<ClusterObject>[], most: nu
 }
 
 /** The problems of an object as it was sent. */
-export function linesOf(raw: FieldMap, problems: readonly ObjectProblem[]): string[] {
+export function problemLines(raw: FieldMap, problems: readonly ObjectProblem[]): string[] {
   const { kind, name } = claimedIdentity(raw);
   if (problems.length === 0) return [`${kind}/${name}: is of an unknown kind`];
   return problems.map((problem) => formatLine(kind, name, problem));

@@ -35,7 +35,7 @@ export interface UseQuestion {
 }
 
 /** One operation of a JSON patch (RFC 6902); `add` also replaces an existing field. */
-export interface PatchOperation {
+export interface AdmissionPatch {
   readonly op: 'add';
   readonly path: string;
   readonly value: string;
@@ -45,7 +45,7 @@ export interface PatchOperation {
 export interface Admission {
   /** Null: allowed. */
   readonly rejection: Rejection | null;
-  readonly patch: readonly PatchOperation[];
+  readonly patch: readonly AdmissionPatch[];
   /** Shown by kubectl, one line each. */
   readonly warnings: readonly string[];
   /** The object is allowed only if the user has this right. */

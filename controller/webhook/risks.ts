@@ -18,7 +18,7 @@ export function failsafeWarnings({ spec }: ClusterNetworkPolicy, failsafe: Confi
   if (spec.mode === 'Audit' || spec.traffic === 'NodePort') return [];
   return (['ingress', 'egress'] as const).flatMap((direction) => {
     const places = (spec[direction] ?? []).flatMap((rule, index) =>
-      isSkippedByFailsafe(rule) ? [placeOf(direction, index)] : [],
+      isSkippedByFailsafe(rule) ? [rulePath(direction, index)] : [],
     );
     if (places.length === 0 || failsafe[direction].length === 0) return [];
     const more = places.length > 5 ? ` and ${places.length - 5} more` : '';
@@ -30,7 +30,7 @@ export function failsafeWarnings({ spec }: ClusterNetworkPolicy, failsafe: Confi
   });
 }
 
-export function placeOf(direction: Direction, index: number): string {
+export function rulePath(direction: Direction, index: number): string {
   return `spec.${direction}[${index}]`;
 }
 

@@ -9,7 +9,7 @@ import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { formatName } from '../index/service-index.ts';
 import { denies, LAST_PORT, tcpPorts } from './closed-probes.ts';
-import { placeOf } from './risks.ts';
+import { rulePath } from './risks.ts';
 
 export type ServiceRiskObjects = Pick<ClusterObjects, 'services' | 'groups'>;
 
@@ -36,7 +36,7 @@ function healthCheckWarnings({ spec }: ClusterNetworkPolicy, services: readonly 
     );
     if (at < 0) return [];
     const what = `TCP ${port}, where load balancers check the Nodes of Service ${formatName(service)}`;
-    const place = placeOf('ingress', at);
+    const place = rulePath('ingress', at);
     return isOfNodePorts
       ? [
           `${place}: does not apply to ${what}: the Node itself answers there, so rules of traffic Host decide`,
@@ -78,7 +78,7 @@ function externalAddressWarnings(
       if (found === null) return [];
       const what = 'group' in peer ? `ClusterGroup ${peer.group} has` : 'has';
       return [
-        `${placeOf('egress', rule)}.to[${at}]: ${what} ${found.text}, an external address of Service ${formatName(found.service)}, ` +
+        `${rulePath('egress', rule)}.to[${at}]: ${what} ${found.text}, an external address of Service ${formatName(found.service)}, ` +
           'which kube-proxy exchanges for an endpoint before rules see a packet of the Node; write toServices',
       ];
     }),
@@ -140,7 +140,7 @@ export function leftOutEndpointWarnings(
       if (addresses === undefined) return [];
       const more = addresses.length > MOST_SHOWN ? ` and ${addresses.length - MOST_SHOWN} more` : '';
       return [
-        `${placeOf('egress', rule)}.toServices[${at}]: no pod of the namespace has these endpoints of ${name}, which are left ` +
+        `${rulePath('egress', rule)}.toServices[${at}]: no pod of the namespace has these endpoints of ${name}, which are left ` +
           `out: ${addresses.slice(0, MOST_SHOWN).join(', ')}${more}; if the Service is right, list it in endpointsWithoutPods of the configuration`,
       ];
     }),

@@ -1,6 +1,6 @@
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, Direction, NetworkPolicyPort, Rule } from '../../apis/objects.ts';
-import { placeOf, portsOf } from './risks.ts';
+import { portsOf, rulePath } from './risks.ts';
 
 /** So many ports in one range are not meant to name each of them. */
 const WIDE = 1000;
@@ -25,7 +25,7 @@ export function widePortWarnings({ spec }: ClusterNetworkPolicy, failsafe: Confi
       if (closed.length === 0) return [];
       const names = [...new Set(closed.map(portsOf))].join(', ');
       return [
-        `${placeOf(direction, index)}: names so many ports that it also closes ${names}, which the failsafe list would keep ` +
+        `${rulePath(direction, index)}: names so many ports that it also closes ${names}, which the failsafe list would keep ` +
           'open if the rule named none; allow what you need of them in a rule before this one',
       ];
     });

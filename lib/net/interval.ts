@@ -14,7 +14,7 @@ export function toInterval(cidr: Cidr): Interval {
 }
 
 /** As in 10.0.0.0-10.0.0.255. */
-export function rangeText(family: Family, { first, last }: Interval): string {
+export function addressRangeText(family: Family, { first, last }: Interval): string {
   return `${formatAddress({ family, value: first })}-${formatAddress({ family, value: last })}`;
 }
 

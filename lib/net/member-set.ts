@@ -27,7 +27,7 @@ export interface MemberSet {
 }
 
 /** A CIDR without its exceptions. */
-export interface Block {
+export interface CidrBlock {
   readonly cidr: Cidr;
   readonly except: readonly Cidr[];
 }
@@ -38,8 +38,8 @@ export interface Block {
  * single, so that a later change of one changes one element and never a prefix. An address that a
  * prefix covers is left out.
  */
-export function toMemberSet(blocks: Iterable<Block>, addresses: Iterable<string>): MemberSet {
-  const blocks6: Block[] = [];
+export function toMemberSet(blocks: Iterable<CidrBlock>, addresses: Iterable<string>): MemberSet {
+  const blocks6: CidrBlock[] = [];
   const merged4 = mergeIPv4(asideIPv6(blocks, blocks6));
   const merged6 = mergeBlocks(6, blocks6);
   const { v4, v6 } = toNumbers(addresses);
@@ -74,7 +74,7 @@ export const NO_MEMBERS: MemberSet = {
   v6: { family: 6, singles: NO_SINGLES, prefixes: [] },
 };
 
-function* asideIPv6(blocks: Iterable<Block>, aside: Block[]): Iterable<Block> {
+function* asideIPv6(blocks: Iterable<CidrBlock>, aside: CidrBlock[]): Iterable<CidrBlock> {
   for (const block of blocks) {
     if (block.cidr.family === 4) yield block;
     else aside.push(block);
@@ -126,7 +126,7 @@ function wide(prefixes: readonly Cidr[]): Cidr[] {
 }
 
 /** The union of the blocks without their own exceptions, as the fewest prefixes. */
-function mergeBlocks(family: Family, blocks: readonly Block[]): Cidr[] {
+function mergeBlocks(family: Family, blocks: readonly CidrBlock[]): Cidr[] {
   const parts: Interval[] = [];
   for (const { cidr, except } of blocks) {
     if (cidr.family !== family) continue;

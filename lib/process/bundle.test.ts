@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { Bundle, MOST_BUNDLE, MOST_PART, pathPart } from './bundle.ts';
+import { MOST_BUNDLE, MOST_PART, pathPart, SupportBundle } from './bundle.ts';
 
 const run = promisify(execFile);
 
@@ -19,7 +19,7 @@ describe('support bundle', function () {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  const begun = () => new Bundle(path, { version: '0.1.0', now: Date.UTC(2026, 0, 2) });
+  const begun = () => new SupportBundle(path, { version: '0.1.0', now: Date.UTC(2026, 0, 2) });
   const unpack = async (): Promise<(name: string) => Promise<string>> => {
     await run('tar', ['-xzf', path, '-C', folder]);
     return (name) => readFile(join(folder, 'bundle', name), 'utf8');

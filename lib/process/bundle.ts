@@ -56,7 +56,7 @@ const LOOK_AT =
   'and, with --with-flows, in flows.jsonl those of all peers that a node had in the last days';
 
 /** A support bundle: a tar.gz file of one folder, with parts and a manifest of them. */
-export class Bundle {
+export class SupportBundle {
   readonly #options: BundleOptions;
   readonly #archive: TarGz;
   readonly #folder: string;

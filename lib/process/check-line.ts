@@ -36,7 +36,7 @@ export function worstFirst(lines: readonly CheckLine[]): readonly CheckLine[] {
 }
 
 /** The first by name, as in `a, b, c and 7 more`. */
-export function named(names: readonly string[], most = 3): string {
+export function firstNames(names: readonly string[], most = 3): string {
   const left = names.length - most;
   return `${names.toSorted().slice(0, most).join(', ')}${left > 0 ? ` and ${left} more` : ''}`;
 }

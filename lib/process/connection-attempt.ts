@@ -5,11 +5,11 @@ import { connect as connectTcp, isIPv6, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 /** One connection that is made. Addresses, never names: a cache would answer for those. */
-export type Attempt =
+export type ConnectionAttempt =
   | { readonly kind: 'tcp' | 'udp' | 'tls' | 'dns'; readonly address: string; readonly port: number }
   | { readonly kind: 'http'; readonly url: string; readonly address: string; readonly port: number };
 
-export interface Outcome {
+export interface AttemptOutcome {
   /** Null: there was an answer in time. */
   readonly error: string | null;
   /** The address of this end; null: not known. */
@@ -28,8 +28,11 @@ export interface Patience {
  * packet is sent before the next turn of the event loop, so that the rules in force until then
  * judge it.
  */
-export function attempt(one: Attempt, { milliseconds, connectWithin }: Patience): Promise<Outcome> {
-  const { promise, resolve } = Promise.withResolvers<Outcome>();
+export function attempt(
+  one: ConnectionAttempt,
+  { milliseconds, connectWithin }: Patience,
+): Promise<AttemptOutcome> {
+  const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
   let connection: Connection | null = null;
   let isDone = false;
   const late = (what: string, after: number): NodeJS.Timeout =>
@@ -63,7 +66,7 @@ interface Connection {
   close(): void;
 }
 
-function start(one: Attempt, done: Done, connected: () => void): Connection {
+function start(one: ConnectionAttempt, done: Done, connected: () => void): Connection {
   switch (one.kind) {
     case 'tcp':
       return ofTcp(connectTcp({ host: one.address, port: one.port }), done);
@@ -106,7 +109,7 @@ function ofTls(host: string, port: number, done: Done, connected: () => void): C
   return ofSocket(() => socket);
 }
 
-function ofDatagram({ address, port }: Attempt, data: Buffer, done: Done): Connection {
+function ofDatagram({ address, port }: ConnectionAttempt, data: Buffer, done: Done): Connection {
   const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
   socket.once('message', () => done(null));
   // A closed port answers, by ICMP: the packet got there. A rule that rejects has another error.

@@ -9,7 +9,7 @@ export function shortHash(length: number, ...parts: unknown[]): string {
 }
 
 /** The SHA-256 of values as JSON, in base64, which never needs the text of all at once. */
-export function digestOf(values: Iterable<unknown>): string {
+export function valuesDigest(values: Iterable<unknown>): string {
   const digest = createHash('sha256');
   for (const value of values) digest.update(`${JSON.stringify(value)}\n`);
   return digest.digest('base64');

@@ -7,17 +7,17 @@ import type { Redact } from './redact.ts';
  * that a schema has checked, whose texts with blanks are as `text`; a list of such values; an
  * object by its keys; `each`, an object with any keys. Anything else is left out.
  */
-export type Fields =
+export type KnownFields =
   | 'plain'
   | 'text'
   | 'digest'
   | 'whole'
-  | readonly [Fields]
-  | { readonly each: Fields }
-  | { readonly [key: string]: Fields };
+  | readonly [KnownFields]
+  | { readonly each: KnownFields }
+  | { readonly [key: string]: KnownFields };
 
 /** The known fields of a value; undefined if it has none, or another form. */
-export function knownFields(value: unknown, fields: Fields, redact: Redact): unknown {
+export function knownFields(value: unknown, fields: KnownFields, redact: Redact): unknown {
   if (typeof fields === 'string') return scalar(value, fields, redact);
   if (Array.isArray(fields)) {
     if (!Array.isArray(value)) return;
@@ -26,7 +26,8 @@ export function knownFields(value: unknown, fields: Fields, redact: Redact): unk
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
   const each = 'each' in fields ? fields.each : undefined;
   const entries = Object.entries(value).flatMap(([key, item]) => {
-    const wanted = each ?? (Object.hasOwn(fields, key) ? (fields as Record<string, Fields>)[key] : undefined);
+    const wanted =
+      each ?? (Object.hasOwn(fields, key) ? (fields as Record<string, KnownFields>)[key] : undefined);
     const taken = wanted === undefined ? undefined : knownFields(item, wanted, redact);
     return taken === undefined ? [] : [[key, taken] as const];
   });

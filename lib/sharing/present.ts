@@ -1,5 +1,5 @@
 /** Fields that may be undefined in T are absent where they are. */
-export type Present<T> = {
+type Present<T> = {
   [K in keyof T as undefined extends T[K] ? never : K]: T[K];
 } & { [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined> };
 

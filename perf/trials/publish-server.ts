@@ -14,7 +14,7 @@ import { REVIEW_QUEUE, type TokenReviewStatus, tokenAuthenticator } from '../../
 import { Hub } from '../../controller/publish/hub.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
 import { controlPlaneServer } from '../../controller/publish/server.ts';
-import { AGENTS } from '../../controller/publish/server-limits.ts';
+import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import {
   addressAfter,
@@ -105,7 +105,7 @@ async function review({ token }: { token: string }): Promise<TokenReviewStatus> 
   const [, claims = ''] = token.split('.');
   const { node } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { node: string };
   const extra = { 'authentication.kubernetes.io/node-name': [node] };
-  return { authenticated: true, user: { username: AGENTS, extra } };
+  return { authenticated: true, user: { username: AGENT_USER, extra } };
 }
 
 /**

@@ -5,7 +5,7 @@
  * worker). All in milliseconds, the longest.
  */
 import { isMainThread, parentPort, Worker } from 'node:worker_threads';
-import { Netlink, type Operation } from 'nftables-napi';
+import { type BatchOperation, Netlink } from 'nftables-napi';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { stages } from './stages.ts';
 import { answer, trialInput } from './trial.ts';
@@ -31,7 +31,7 @@ async function renew(): Promise<void> {
   const own = new Netlink();
   const name = { family: 'inet', table: 'renewal' } as const;
   const element = { ...name, set: 'live', keys: new Uint8Array([192, 0, 2, 1]), keyLength: 4 } as const;
-  const once = (operations: Operation[]) => own.batch(operations);
+  const once = (operations: BatchOperation[]) => own.batch(operations);
   await once([
     { op: 'addTable', ...name },
     { op: 'addSet', ...name, set: 'live', id: 1, key: { type: 7, length: 4 } },

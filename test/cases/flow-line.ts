@@ -1,4 +1,4 @@
-import { type Answer, type Flow, parseFlow } from '../../apis/flow.ts';
+import { type Flow, type FlowAnswer, parseFlow } from '../../apis/flow.ts';
 
 /**
  * A flow and its answer on one line:
@@ -73,12 +73,12 @@ function readEnd(text: string): { address?: string; port?: number } {
 }
 
 /** The verdict and why, in words. */
-export function formatAnswer(answer: Answer): string {
+export function formatAnswer(answer: FlowAnswer): string {
   const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
   return [decision(answer), ...(audited.length === 0 ? [] : [`audited ${audited.join(', ')}`])].join('; ');
 }
 
-function decision(answer: Answer): string {
+function decision(answer: FlowAnswer): string {
   const { verdict, reason, policy, rule, exemption, skipped } = answer;
   if (reason === 'exempt') return `${verdict}, exempt: ${exemption}`;
   if (reason === 'spoofed') return `${verdict}, spoofed`;

@@ -7,7 +7,7 @@ import { receive } from '../../agent/receive/receive.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
-import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState, PortMatch } from '../../apis/compiled.ts';
 import { nameResolver } from '../../apis/names.ts';
 import { namedBy, namesPorts } from '../../apis/rule-peer.ts';
 import { snapshot } from '../../apis/snapshot.ts';
@@ -141,7 +141,7 @@ function servicesText(rule: CompiledRule): string {
   return rule.services.length === 0 ? 'all traffic' : rule.services.map(serviceText).join(', ');
 }
 
-function serviceText(service: Service): string {
+function serviceText(service: PortMatch): string {
   const words: (string | number)[] = [service.protocol];
   if ('ports' in service && service.ports !== undefined) words.push(rangeText(service.ports));
   if ('sourcePorts' in service && service.sourcePorts !== undefined)

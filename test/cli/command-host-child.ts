@@ -1,6 +1,6 @@
 /** The process of a CommandHost: commands come as messages, and their ends go back. */
 
-import { run } from '../../cli/program.ts';
+import { runNodewall } from '../../cli/program.ts';
 import type { Ended } from './command.ts';
 import type { HostedCommand } from './command-host.ts';
 
@@ -27,7 +27,7 @@ async function ended(args: readonly string[]): Promise<Ended> {
   const before = process.getActiveResourcesInfo();
   let status: number | null = 1;
   try {
-    status = await run([process.execPath, 'nodewall', ...args]);
+    status = await runNodewall([process.execPath, 'nodewall', ...args]);
     const open = await openSince(before);
     if (open.length > 0) {
       status = null;

@@ -1,6 +1,6 @@
 /** The other documents of a console, of the same cluster as in sample-cluster.ts. */
 import type {
-  Asked,
+  AskedNodes,
   Audit,
   DeniedPeers,
   DropCount,
@@ -14,7 +14,7 @@ import { before, SAMPLE_TIME } from './sample-cluster.ts';
 const STEP = 300;
 const STEPS = 288;
 
-const ASKED: Asked = {
+const ASKED: AskedNodes = {
   nodes: ['cp-01', 'worker-02', 'worker-05'],
   failed: [{ node: 'worker-05', message: 'no answer within 4 s' }],
   notAsked: 21,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import type { RolloutStatus } from '../../apis/rollout.ts';
-import { placeOf } from '../../controller/rollout/order.ts';
+import { placeInRollout } from '../../controller/rollout/order.ts';
 import type { Machine } from '../cluster/cluster-of-nodes.ts';
 import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { until } from '../kernel/until.ts';
@@ -110,7 +110,7 @@ describe(`a rollout over 3 real and ${SIMULATED} simulated nodes, one bad in the
     await rolloutIs('the real nodes have the first version', ({ progress }) => progress === 'Completed');
     // Names of simulated nodes, so that two real ones come first.
     const { metadata } = await cluster.get<{ metadata: { uid: string } }>('ncnp', POLICY);
-    const place = (name: string): string => placeOf(name, metadata.uid);
+    const place = (name: string): string => placeInRollout(name, metadata.uid);
     order = story.nodes.toSorted((a, b) => (place(a.name) < place(b.name) ? -1 : 1));
     const names = Array.from({ length: 20 * SIMULATED }, (_, i) => `simulated-${i}`)
       .filter((name) => place(name) > place(order[1]?.name ?? ''))

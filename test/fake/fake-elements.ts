@@ -1,4 +1,4 @@
-import type { BatchResult, Operation, SetName, TimedElement } from 'nftables-napi';
+import type { BatchOperation, BatchResult, SetName, TimedElement } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
 import { toNftError } from './refusal.ts';
 
@@ -27,7 +27,7 @@ export class FakeElements {
     return Object.fromEntries(left.filter(([, milliseconds]) => milliseconds > 0).sort());
   }
 
-  async batch(operations: readonly Operation[]): Promise<BatchResult> {
+  async batch(operations: readonly BatchOperation[]): Promise<BatchResult> {
     this.before();
     const ends = new Map(this.#ends);
     for (const [index, operation] of operations.entries()) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { RefusedError } from '../../agent/apply/dataplane.ts';
-import { RuleCounters } from '../../agent/apply/iptables/counted.ts';
+import { IptablesCounters } from '../../agent/apply/iptables/counted.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
@@ -226,7 +226,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n:NODEWALL-WEB - [0:0]\n[5:500] -A NODEWALL-WEB -p tcp -m tcp --dport 80 -j ACCEPT\n[7:700] -A NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP\nCOMMIT\n';
       const reconciler = await applied(tools);
       await tools.restore(4, text);
-      const counters = new RuleCounters();
+      const counters = new IptablesCounters();
       const counts = async () => {
         const chains = await Promise.all(
           FAMILIES.map(async (family) =>

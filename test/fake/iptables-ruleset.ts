@@ -1,6 +1,6 @@
 import type {
   BuiltinChain,
-  Counts,
+  CountPurpose,
   IpSet,
   IptablesChain,
   IptablesRuleset,
@@ -43,7 +43,7 @@ function toChain(name: string, rules: readonly string[]): IptablesChain {
     name,
     rules: rules.map((rule, i) => {
       const [text = '', ruleId] = rule.split(' @');
-      const counts: Counts | null = ruleId === undefined ? null : { ruleId, kind: 'matched' };
+      const counts: CountPurpose | null = ruleId === undefined ? null : { ruleId, kind: 'matched' };
       return { text, counts, source: ruleSource(`${name}/${i}`) };
     }),
   };

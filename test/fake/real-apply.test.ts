@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { ApplyError } from '../../agent/apply/apply-error.ts';
-import { changesStructure, isEmpty } from '../../agent/apply/plan/transaction.ts';
+import { changesStructure, isEmptyTransaction } from '../../agent/apply/plan/transaction.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
@@ -101,7 +101,9 @@ kernelSuite('the reconciler on the real kernel', function () {
         }
         // After a restart the rules are recognized by their digests.
         reconciler = new NodeRuleReconciler(kernel);
-        assert.ok(isEmpty((await reconciler.apply(egressTable(EGRESS_TABLES.at(-1)))).transaction));
+        assert.ok(
+          isEmptyTransaction((await reconciler.apply(egressTable(EGRESS_TABLES.at(-1)))).transaction),
+        );
       }
     });
 
@@ -110,7 +112,7 @@ kernelSuite('the reconciler on the real kernel', function () {
       await reconciler.apply(egressTable());
       for (const parts of [EGRESS_TABLES[1], EGRESS_TABLES[3], {}]) {
         const { transaction } = await reconciler.apply(egressTable(parts));
-        assert.ok(!isEmpty(transaction) && !changesStructure(transaction));
+        assert.ok(!isEmptyTransaction(transaction) && !changesStructure(transaction));
       }
     });
 

@@ -21,7 +21,7 @@ import {
   type ControlPlaneServer,
   controlPlaneServer,
 } from '../../controller/publish/server.ts';
-import { AGENTS } from '../../controller/publish/server-limits.ts';
+import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 import type { ServerEvent } from '../../controller/publish/streams.ts';
 import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
 
@@ -82,7 +82,7 @@ export function identityOf(token: string, expires: number | null): Identity | nu
   if (kind !== 'agent') return null;
   const extra: Record<string, string[]> =
     name === '' ? {} : { 'authentication.kubernetes.io/node-name': [name] };
-  return { ...base, username: AGENTS, extra };
+  return { ...base, username: AGENT_USER, extra };
 }
 
 /** The messages of a stream, as they arrive. */

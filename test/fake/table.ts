@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BaseChain } from 'nftables-napi';
+import type { BaseChainProperties } from 'nftables-napi';
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { type NftRule, targets, withTargets } from '../../agent/render/ruleset.ts';
 import type { ChainVerdict, MapKey } from '../../agent/render/verdict-map.ts';
@@ -20,7 +20,7 @@ export interface FakeTable {
 export interface FakeChain {
   readonly handle: number;
   name: string;
-  base: BaseChain | null;
+  base: BaseChainProperties | null;
   readonly rules: FakeRule[];
 }
 
@@ -69,7 +69,7 @@ export function newTable(): FakeTable {
 }
 
 /** Of a base chain that is there it sets the policy. */
-export function addChain(table: FakeTable, name: string, base: BaseChain | null): void {
+export function addChain(table: FakeTable, name: string, base: BaseChainProperties | null): void {
   const there = table.chains.get(name);
   if (there?.base && base && isDeepStrictEqual({ ...there.base, policy: base.policy }, base)) {
     there.base = base;

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { parseAllDocuments } from 'yaml';
-import { toFlow } from '../../agent/flows/flow-kind.ts';
+import { flowOfKind } from '../../agent/flows/flow-kind.ts';
 import { explainMany } from '../../agent/observe/explain.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
@@ -103,7 +103,7 @@ function replay(of: Day, policies: readonly ClusterNetworkPolicy[], { text, seen
     of.cluster.nodes.map(({ name }) => [name, explainMany(nodeView(compiled, name), DEFAULT_CONFIG)]),
   );
   const verdictOf = ({ node, flow }: Connection): string =>
-    explainers.get(node)?.(toFlow({ last: flow })).verdict ?? 'no such node';
+    explainers.get(node)?.(flowOfKind({ last: flow })).verdict ?? 'no such node';
   for (const connection of new Set(of.connections)) {
     const { oddity, flow } = connection;
     const verdict = verdictOf(connection);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { toLocalPods } from '../../agent/interfaces/local-pods.ts';
+import { localPodsSet } from '../../agent/interfaces/local-pods.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
-import type { Config, Dispatch } from '../../apis/config.ts';
+import type { Config, DispatchMode } from '../../apis/config.ts';
 import type { Explanation } from '../../apis/flow.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import type { Scenario } from '../generate/scenario.ts';
@@ -23,7 +23,7 @@ export function count(seen: Seen, key: string): void {
 export interface Agreed {
   readonly state: NodeState;
   readonly config: Config;
-  readonly rulesets: Record<Dispatch, Ruleset>;
+  readonly rulesets: Record<DispatchMode, Ruleset>;
   /** Of each packet that the kernel could meet. */
   readonly traces: readonly { readonly packet: Packet; readonly indexed: Trace; readonly linear: Trace }[];
 }
@@ -45,7 +45,7 @@ export function agree(
     pods.filter((pod) => pod.node === node).flatMap(({ addresses }) => addresses),
   );
   const config = toConfig(written);
-  const explained = explain({ ...state, localPods: toLocalPods(local) }, config);
+  const explained = explain({ ...state, localPods: localPodsSet(local) }, config);
   const rulesets = both(state, config);
   const traces: Agreed['traces'][number][] = [];
   const [indexed, linear] = [tracer(rulesets.indexed), tracer(rulesets.linear)];

@@ -1,4 +1,4 @@
-import type { CompiledRule, NodeState, PortRange, Service } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState, PortMatch, PortRange } from '../../apis/compiled.ts';
 import { namedBy } from '../../apis/rule-peer.ts';
 import { type Address, formatAddress, lastAddress, parseAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
@@ -87,7 +87,7 @@ function toFlow(
   return { direction: source.direction, src, dst, ...transport(named.services, peer, random), ...nodePort };
 }
 
-function transport(services: readonly Service[], peer: string, random: Random): Partial<Flow> {
+function transport(services: readonly PortMatch[], peer: string, random: Random): Partial<Flow> {
   const [first = { protocol: 'tcp', ports: [443, 443] }, ...others] = services;
   const service = random.pick([first, ...others]);
   switch (service.protocol) {

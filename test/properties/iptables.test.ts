@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config, Dispatch } from '../../apis/config.ts';
+import type { Config, DispatchMode } from '../../apis/config.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ofNodePort } from '../generate/nodeport.ts';
@@ -62,7 +62,7 @@ const VERDICTS = ['Host', 'NodePort'].flatMap((traffic) =>
 function assertSame(drawn: Scenario, seen: Seen): Set<string> {
   const { state, config, traces } = agree(drawn, seen);
   const verdicts = new Set<string>();
-  const tracers = (['indexed', 'linear'] satisfies Dispatch[]).map((dispatch) => {
+  const tracers = (['indexed', 'linear'] satisfies DispatchMode[]).map((dispatch) => {
     const asked: Config = { ...config, dispatch };
     return [dispatch, iptablesTracer(iptablesRenderer(asked)(state))] as const;
   });

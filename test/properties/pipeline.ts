@@ -2,7 +2,7 @@ import { stringify } from 'yaml';
 import { render } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config, Dispatch } from '../../apis/config.ts';
+import type { Config, DispatchMode } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
@@ -82,7 +82,7 @@ export function resolver(
   return (state) => resolve(state, table);
 }
 
-export function renderBoth(state: NodeState, config: Config): Record<Dispatch, Ruleset> {
+export function renderBoth(state: NodeState, config: Config): Record<DispatchMode, Ruleset> {
   return {
     indexed: render(state, { ...config, dispatch: 'indexed' }),
     linear: render(state, { ...config, dispatch: 'linear' }),

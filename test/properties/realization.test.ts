@@ -4,7 +4,7 @@ import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled
 import { SILENCE } from '../../apis/node-phase.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { formatRevision } from '../../controller/publish/revision.ts';
-import { keyOf, Realization } from '../../controller/status/realization.ts';
+import { Realization, realizationKey } from '../../controller/status/realization.ts';
 import type { Progress } from '../../controller/status/status.ts';
 import { WATCHED } from '../../controller/watch/cluster/resources.ts';
 import { check } from './runs.ts';
@@ -111,8 +111,8 @@ describe('realization', function () {
         }
         for (const policy of other.policies.values())
           assert.deepEqual(
-            known.get(keyOf(policy)),
-            whole.progress(keyOf(policy), versionOf(keyOf(policy)), 1),
+            known.get(realizationKey(policy)),
+            whole.progress(realizationKey(policy), versionOf(realizationKey(policy)), 1),
           );
       }
     });

@@ -11,7 +11,7 @@ import { Hub } from '../../controller/publish/hub.ts';
 import { formatRevision } from '../../controller/publish/revision.ts';
 import { RolloutKeeper } from '../../controller/rollout/keeper.ts';
 import { NodeVersions } from '../../controller/rollout/node-versions.ts';
-import { placeOf, takesPart } from '../../controller/rollout/order.ts';
+import { placeInRollout, takesPart } from '../../controller/rollout/order.ts';
 import type { WatchedPolicy } from '../../controller/status/policy-versions.ts';
 import { Realization } from '../../controller/status/realization.ts';
 import { WATCHED } from '../../controller/watch/cluster/resources.ts';
@@ -264,7 +264,7 @@ class Trial {
     if (next.state !== 'Completed' && next.step !== last.step + 1)
       this.violations.push(`step ${next.step} follows ${last.step}`);
     for (const { name, generations } of this.nodes) {
-      if (!takesPart(last, name, placeOf(name, last.key))) continue;
+      if (!takesPart(last, name, placeInRollout(name, last.key))) continue;
       const isConfirmed = last.policies.every((policy) => generations.get(policy.name) === policy.to);
       if (!isConfirmed) this.violations.push(`${name} has not confirmed step ${last.step}`);
     }

@@ -5,7 +5,7 @@ import { render, renderer } from '../../agent/render/render.ts';
 import { type Chain, type Ruleset, targets } from '../../agent/render/ruleset.ts';
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import { type Config, DEFAULT_CONFIG, type Dispatch } from '../../apis/config.ts';
+import { type Config, DEFAULT_CONFIG, type DispatchMode } from '../../apis/config.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../fake/compiled-rule.ts';
 import { CROWD_KINDS, type CrowdKind } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
@@ -74,7 +74,7 @@ describe('port trees of two successive indexes', () => {
   });
 });
 
-function treeAndList(state: NodeState, config: Config): Record<Dispatch, Ruleset> {
+function treeAndList(state: NodeState, config: Config): Record<DispatchMode, Ruleset> {
   return {
     indexed: renderer(config, true, new TreeIndexer())(state),
     linear: render(state, { ...config, dispatch: 'linear' }),

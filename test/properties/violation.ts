@@ -1,10 +1,10 @@
 import {
   type Chain,
   type Match,
+  matchedSet,
   type NftRule,
   type Ruleset,
   type Statement,
-  setOf,
   targets,
 } from '../../agent/render/ruleset.ts';
 import { mapKeyLength, type VerdictMap } from '../../agent/render/verdict-map.ts';
@@ -42,7 +42,7 @@ function references({ chains, sets, maps }: Ruleset): string[] {
       for (const target of targets(statement)) used.chain.add(target);
       if (isLookUp(statement)) used.map.add(statement.map);
       for (const match of matches) {
-        const set = setOf(match);
+        const set = matchedSet(match);
         if (set !== null) used.set.add(set);
       }
     }

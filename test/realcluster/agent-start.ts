@@ -1,5 +1,5 @@
 import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
-import { AGENTS, NAMESPACE } from '../../build/cluster/install.ts';
+import { AGENT_PODS, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { stop } from '../netns/namespace.ts';
 import { type HeardLine, HeardLines } from './heard-lines.ts';
 
@@ -71,7 +71,13 @@ export async function startOfAgent(
       });
     const before = await agentOn(cluster, node);
     const deleted = Date.now();
-    const deletion = ['delete', 'pod', before.metadata.name, `--namespace=${NAMESPACE}`, '--wait=false'];
+    const deletion = [
+      'delete',
+      'pod',
+      before.metadata.name,
+      `--namespace=${SYSTEM_NAMESPACE}`,
+      '--wait=false',
+    ];
     await cluster.kubectlOutput(deletion);
     await event(
       'the agent ends',
@@ -111,8 +117,8 @@ async function markRules({ namespace }: RealNode): Promise<void> {
 async function agentOn(cluster: RealCluster, node: RealNode): Promise<AgentPod> {
   const { items } = await cluster.get<{ items: AgentPod[] }>(
     'pods',
-    `--namespace=${NAMESPACE}`,
-    `--selector=${AGENTS}`,
+    `--namespace=${SYSTEM_NAMESPACE}`,
+    `--selector=${AGENT_PODS}`,
     `--field-selector=spec.nodeName=${node.name}`,
   );
   const [agent] = items;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { placeOf } from '../../agent/run/follow-gate.ts';
+import { placeAmongNodes } from '../../agent/run/follow-gate.ts';
 import { startBox } from '../../build/cluster/box.ts';
 import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
-import { describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import { describeCluster, install, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { until } from '../kernel/until.ts';
@@ -60,13 +60,15 @@ describe('a release of the chart on a real cluster', function () {
   }
 
   it('switches the nodes off one by one where nothing else is said, and not those that wait when it is on again', async () => {
-    const [first, second] = [...cluster.nodes].sort((a, b) => placeOf(a.name) - placeOf(b.name));
+    const [first, second] = [...cluster.nodes].sort(
+      (a, b) => placeAmongNodes(a.name) - placeAmongNodes(b.name),
+    );
     assert.ok(first !== undefined && second !== undefined);
     // The second node has time enough to be seen waiting, whatever else the machine does.
     const data = { 'config.yaml': 'featureGates: {NodeNetworkPolicy: false}', 'switch-off': '600' };
-    const metadata = { name: 'nodewall-config', namespace: NAMESPACE };
+    const metadata = { name: 'nodewall-config', namespace: SYSTEM_NAMESPACE };
     await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data }));
-    const limit = placeOf(first.name) * 600_000 + LIMIT;
+    const limit = placeAmongNodes(first.name) * 600_000 + LIMIT;
     await until(`${first.name} is off`, async () => (await tableOf(first)) === '', { limit });
     assert.notEqual(await tableOf(second), '', second.name);
     await setGate(cluster, true);
@@ -88,12 +90,16 @@ describe('a release of the chart on a real cluster', function () {
     await until('the cluster knows', async () => (await conditions()) !== 'True', { limit: LIMIT });
     const { code, stdout, stderr } = await release.uninstall('--timeout=5m');
     assert.notEqual(code, 0, stdout);
-    const log = await cluster.kubectlOutput(['logs', 'job/nodewall-uninstall', `--namespace=${NAMESPACE}`]);
+    const log = await cluster.kubectlOutput([
+      'logs',
+      'job/nodewall-uninstall',
+      `--namespace=${SYSTEM_NAMESPACE}`,
+    ]);
     process.stdout.write(`${stdout}${stderr}${log}`.replace(/^(?=.)/gm, '      '));
     assert.match(log, /worker-2: /);
     assert.doesNotMatch(log, /(cp-1|worker-1): /);
     await untilReadyNodesAreClear();
-    await cluster.get('daemonset', 'nodewall-agent', `--namespace=${NAMESPACE}`);
+    await cluster.get('daemonset', 'nodewall-agent', `--namespace=${SYSTEM_NAMESPACE}`);
     await away.powerOn();
     await untilNodesReady(cluster);
   });
@@ -108,17 +114,21 @@ describe('a release of the chart on a real cluster', function () {
     const { code, stdout, stderr } = await release.uninstall('--timeout=10m');
     assert.equal(code, 0, `${stdout}${stderr}`);
     await untilTables(cluster, 'no rules are left', (table) => table === '');
-    const pods = ['pods', `--namespace=${NAMESPACE}`, '--output=name'];
+    const pods = ['pods', `--namespace=${SYSTEM_NAMESPACE}`, '--output=name'];
     await until('no pod is left', async () => (await cluster.kubectlOutput(['get', ...pods])) === '', {
       limit: LIMIT,
     });
     await cluster.get('ncnp', 'closed-port');
-    const { data } = await cluster.get<WithData>('configmap', 'nodewall-config', `--namespace=${NAMESPACE}`);
+    const { data } = await cluster.get<WithData>(
+      'configmap',
+      'nodewall-config',
+      `--namespace=${SYSTEM_NAMESPACE}`,
+    );
     assert.equal(data['switch-off'], 'now');
   });
 
   it('is followed by kustomize, and nodewall uninstall removes all of that', async () => {
-    await cluster.kubectlOutput(['delete', 'namespace', NAMESPACE, '--timeout=120s']);
+    await cluster.kubectlOutput(['delete', 'namespace', SYSTEM_NAMESPACE, '--timeout=120s']);
     await install(cluster);
     await untilClosed(cluster);
     const [controlPlane] = cluster.nodes;
@@ -135,7 +145,8 @@ describe('a release of the chart on a real cluster', function () {
     assert.equal(await cluster.kubectlOutput(['get', ...left, '--output=name']), '');
     await until(
       'the namespace is gone',
-      async () => (await cluster.kubectlOutput(['get', 'namespace', NAMESPACE, '--ignore-not-found'])) === '',
+      async () =>
+        (await cluster.kubectlOutput(['get', 'namespace', SYSTEM_NAMESPACE, '--ignore-not-found'])) === '',
       { limit: LIMIT },
     );
   });

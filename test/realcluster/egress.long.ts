@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { startBox } from '../../build/cluster/box.ts';
 import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
 import { CNI_PLUGINS } from '../../build/cluster/configuration.ts';
-import { CONTROLLERS, describeCluster, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import { CONTROLLERS, describeCluster, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { NODES } from '../../build/cluster/network.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { buildHelm } from '../cluster/helm.ts';
@@ -103,7 +103,7 @@ describe('egress gateways on a real cluster', function () {
 
   async function setGates(egress: boolean): Promise<void> {
     const data = { 'config.yaml': `featureGates: {NodeNetworkPolicy: true, EgressGateway: ${egress}}` };
-    const metadata = { name: 'nodewall-config', namespace: NAMESPACE };
+    const metadata = { name: 'nodewall-config', namespace: SYSTEM_NAMESPACE };
     await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data }));
   }
 
@@ -131,7 +131,7 @@ describe('egress gateways on a real cluster', function () {
   async function allFollowSecond(): Promise<void> {
     const others = (await pods(cluster, CONTROLLERS)).filter(({ spec }) => spec.nodeName !== second);
     const names = others.map(({ metadata }) => metadata.name);
-    await cluster.kubectlOutput(['delete', 'pods', `--namespace=${NAMESPACE}`, ...names]);
+    await cluster.kubectlOutput(['delete', 'pods', `--namespace=${SYSTEM_NAMESPACE}`, ...names]);
     await untilReady(cluster);
   }
 

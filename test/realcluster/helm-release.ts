@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { NAMESPACE } from '../../build/cluster/install.ts';
+import { SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { packageChart } from '../../build/manifests/chart/chart-files.ts';
 import { type Finished, run } from '../../build/programs/command.ts';
 
@@ -56,7 +56,7 @@ export class HelmRelease {
     const { folder, kubeconfig, nodes } = this.#cluster;
     const [controlPlane] = nodes;
     if (controlPlane === undefined) throw new Error('no control plane');
-    const options = [`--kubeconfig=${kubeconfig}`, `--namespace=${NAMESPACE}`];
+    const options = [`--kubeconfig=${kubeconfig}`, `--namespace=${SYSTEM_NAMESPACE}`];
     return run(controlPlane.namespace.command([this.#helm, ...args, ...options]), {
       // Its caches belong to the cluster.
       env: { ...process.env, HOME: folder },

@@ -1,6 +1,6 @@
 /** What must stay as it was while an installation is replaced. */
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import { SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { CLOSED_PORT, leaksNothing } from './leaks.ts';
 import { setGate, untilConfirmed, untilFollowed, untilTables } from './nodewall.ts';
 
@@ -13,7 +13,7 @@ interface WithData {
 
 /** What controllers and administrators wrote, which no installation may change. */
 export async function written(cluster: RealCluster): Promise<unknown> {
-  const system = `--namespace=${NAMESPACE}`;
+  const system = `--namespace=${SYSTEM_NAMESPACE}`;
   const gate = await cluster.get<WithData>('configmap', 'nodewall-config', system);
   const authority = await cluster.get<WithData>('configmap', 'nodewall-ca', system);
   const bundles = await Promise.all(

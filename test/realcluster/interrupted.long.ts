@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
-import { AGENTS, describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import {
+  AGENT_PODS,
+  describeCluster,
+  install,
+  SYSTEM_NAMESPACE,
+  untilReady,
+} from '../../build/cluster/install.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { reset } from './trial.ts';
 
@@ -96,8 +102,8 @@ describe('changes on real kubelets, interrupted', () => {
   async function agentOf(node: RealNode): Promise<AgentPod | undefined> {
     const { items } = await cluster.get<{ items: AgentPod[] }>(
       'pods',
-      `--namespace=${NAMESPACE}`,
-      `--selector=${AGENTS}`,
+      `--namespace=${SYSTEM_NAMESPACE}`,
+      `--selector=${AGENT_PODS}`,
       `--field-selector=spec.nodeName=${node.name}`,
     );
     return items[0];
@@ -110,7 +116,7 @@ describe('changes on real kubelets, interrupted', () => {
     const id = container?.containerID?.replace('containerd://', '');
     if (agent === undefined || id === undefined) return;
     await node.run(['ctr', '--namespace', 'k8s.io', 'tasks', 'kill', '--signal', 'SIGKILL', id]);
-    await succeeds(cluster.remove('pod', agent.metadata.name, `--namespace=${NAMESPACE}`));
+    await succeeds(cluster.remove('pod', agent.metadata.name, `--namespace=${SYSTEM_NAMESPACE}`));
   }
 
   let last = Promise.resolve();
@@ -146,9 +152,13 @@ describe('changes on real kubelets, interrupted', () => {
     },
     async 'leader killed, then the agent'(node) {
       await disturbing(async () => {
-        const { spec } = await cluster.get<Lease>('lease', 'nodewall-controller', `--namespace=${NAMESPACE}`);
+        const { spec } = await cluster.get<Lease>(
+          'lease',
+          'nodewall-controller',
+          `--namespace=${SYSTEM_NAMESPACE}`,
+        );
         const pod = spec.holderIdentity?.split('_')[0] ?? '';
-        await succeeds(cluster.remove('pod', pod, `--namespace=${NAMESPACE}`));
+        await succeeds(cluster.remove('pod', pod, `--namespace=${SYSTEM_NAMESPACE}`));
         await kill(node);
       });
     },

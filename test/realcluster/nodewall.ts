@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
-import { AGENTS, NAMESPACE, PATIENCE } from '../../build/cluster/install.ts';
+import { AGENT_PODS, PATIENCE, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { succeeds, until } from '../kernel/until.ts';
 
 export const OF_NODEWALL = 'app.kubernetes.io/part-of=nodewall';
@@ -41,7 +41,7 @@ export async function pods(cluster: RealCluster, selector: string): Promise<Pod[
 }
 
 export async function podsWithTerminating(cluster: RealCluster, selector: string): Promise<Pod[]> {
-  const args = ['pods', `--namespace=${NAMESPACE}`, `--selector=${selector}`];
+  const args = ['pods', `--namespace=${SYSTEM_NAMESPACE}`, `--selector=${selector}`];
   return (await cluster.get<{ items: Pod[] }>(...args)).items;
 }
 
@@ -50,7 +50,7 @@ export async function untilAgentsRun(cluster: RealCluster): Promise<void> {
   await until(
     'an agent runs on each node',
     async () => {
-      const agents = await podsWithTerminating(cluster, AGENTS);
+      const agents = await podsWithTerminating(cluster, AGENT_PODS);
       const isRunning = ({ metadata, status }: Pod): boolean =>
         metadata.deletionTimestamp === undefined && status.phase === 'Running';
       return agents.length === cluster.nodes.length && agents.every(isRunning);

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
-import { AGENTS, CONTROLLERS, NAMESPACE } from '../../build/cluster/install.ts';
+import { AGENT_PODS, CONTROLLERS, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { pods } from './nodewall.ts';
 
@@ -75,7 +75,7 @@ export const POLICIES = {
 
 export type PolicyName = keyof typeof POLICIES;
 
-const OF_NODEWALL = `--namespace=${NAMESPACE}`;
+const OF_NODEWALL = `--namespace=${SYSTEM_NAMESPACE}`;
 
 async function controllerNodes(cluster: RealCluster): Promise<RealNode[]> {
   const names = new Set((await pods(cluster, CONTROLLERS)).map(({ spec }) => spec.nodeName));
@@ -120,7 +120,7 @@ export type Event = (cluster: RealCluster, base: string) => Promise<void>;
 /** Objects that administrators delete by mistake, and apply again. */
 const ACCIDENTS = {
   'namespace deleted': async (cluster: RealCluster, base: string) => {
-    await cluster.kubectlOutput(['delete', 'namespace', NAMESPACE, '--timeout=150s']);
+    await cluster.kubectlOutput(['delete', 'namespace', SYSTEM_NAMESPACE, '--timeout=150s']);
     await appliedAgain(cluster, base);
   },
   'gate and Lease deleted, controllers killed': async (cluster: RealCluster) => {
@@ -220,15 +220,15 @@ export const EVENTS = {
     await restartNodes(cluster, await controllerNodes(cluster));
   },
   'all agents restarted': async (cluster: RealCluster) => {
-    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENTS}`, '--wait=false']);
+    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENT_PODS}`, '--wait=false']);
   },
   'all agents killed': async (cluster: RealCluster) => {
     const force = ['--grace-period=0', '--force'];
-    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENTS}`, ...force]);
+    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENT_PODS}`, ...force]);
   },
   'all agents killed, all kubelets restarted': async (cluster: RealCluster) => {
     const force = ['--grace-period=0', '--force'];
-    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENTS}`, ...force]);
+    await cluster.kubectlOutput(['delete', 'pods', OF_NODEWALL, `--selector=${AGENT_PODS}`, ...force]);
     await Promise.all(cluster.nodes.map((node) => node.daemons.kubelet.stop('SIGKILL')));
     await Promise.all(cluster.nodes.map((node) => node.startDaemons()));
   },

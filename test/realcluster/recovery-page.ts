@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RealNode } from '../../build/cluster/cluster.ts';
-import { AGENTS, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import { AGENT_PODS, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import type { Bed } from './bed.ts';
 import { pods, tableOf, untilFollowed, untilTables } from './nodewall.ts';
 import { shellBlocks } from './shell-blocks.ts';
@@ -68,10 +68,10 @@ export class RecoveryPage {
     await cluster.apply(LOCKS[how]);
     await untilTables(cluster, 'the lock is enforced', isLocked);
     const confirm = ['--container=agent', '--', 'nodewall', 'confirm'];
-    const agents = await pods(cluster, AGENTS);
+    const agents = await pods(cluster, AGENT_PODS);
     await Promise.all(
       agents.map(({ metadata: { name } }) =>
-        cluster.kubectlOutput(['exec', `--namespace=${NAMESPACE}`, name, ...confirm]),
+        cluster.kubectlOutput(['exec', `--namespace=${SYSTEM_NAMESPACE}`, name, ...confirm]),
       ),
     );
   }

@@ -1,6 +1,6 @@
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { describeCluster, install, NAMESPACE } from '../../build/cluster/install.ts';
+import { describeCluster, install, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { deleteNamespace } from './namespaces.ts';
 
 /** `npm test` has the harder case, without controllers (removal.ts). */
@@ -18,5 +18,6 @@ describe('nodewall on a real cluster', function () {
     if (this.currentTest?.state === 'failed') process.stderr.write(`${await describeCluster(cluster)}\n`);
   });
 
-  it('is removed with its namespace, while controllers run', () => deleteNamespace(cluster, NAMESPACE));
+  it('is removed with its namespace, while controllers run', () =>
+    deleteNamespace(cluster, SYSTEM_NAMESPACE));
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { install, NAMESPACE } from '../../build/cluster/install.ts';
+import { install, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';
 import { deleteNamespace, makeNamespace } from './namespaces.ts';
@@ -30,9 +30,9 @@ export function describeRemoval(bed: Bed): void {
       const cluster = bed.cluster();
       await page.lock('ingress');
       const scale = ['scale', 'deployment/nodewall-controller', '--replicas=0'];
-      await cluster.kubectlOutput([...scale, `--namespace=${NAMESPACE}`]);
+      await cluster.kubectlOutput([...scale, `--namespace=${SYSTEM_NAMESPACE}`]);
       await EVENTS['all controllers killed'](cluster);
-      await deleteNamespace(cluster, NAMESPACE);
+      await deleteNamespace(cluster, SYSTEM_NAMESPACE);
       await page.assertLocked();
     });
 
@@ -63,7 +63,7 @@ export function describeRemoval(bed: Bed): void {
         if (i === 0) await until('all nodes are Disabled, for which the page waits', () => areDisabled(bed));
       }
       await untilTables(cluster, 'no rules are left', (table) => table === '');
-      const { stdout } = await cluster.kubectl(['get', 'namespace', NAMESPACE, '--ignore-not-found']);
+      const { stdout } = await cluster.kubectl(['get', 'namespace', SYSTEM_NAMESPACE, '--ignore-not-found']);
       assert.equal(stdout, '');
     });
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { writeCommands } from '../../build/cluster/commands.ts';
-import { describeCluster, install, NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import { describeCluster, install, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';
@@ -81,7 +81,7 @@ describe('a real cluster', function () {
   it('waits for no mount at a first install, and fails no probe once it is ready', async () => {
     const { items } = await cluster.get<{ items: Warning[] }>(
       'events',
-      `--namespace=${NAMESPACE}`,
+      `--namespace=${SYSTEM_NAMESPACE}`,
       '--field-selector=type=Warning',
     );
     // A kubelet on a busy machine may read late what is there.

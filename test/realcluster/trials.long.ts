@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { BASE, describeCluster, install } from '../../build/cluster/install.ts';
+import { describeCluster, install, KUSTOMIZE_BASE } from '../../build/cluster/install.ts';
 import { QUICK_GUARD } from './nodewall.ts';
 import { EVENTS, type EventName, NAMED_PORTS, type PolicyName } from './outage.ts';
 import { MEANWHILE, reset, runTrial, type Trial, titleOf } from './trial.ts';
@@ -24,7 +24,7 @@ const TRIALS: readonly Trial[] = POLICIES.flatMap((policies) =>
 ).filter(isPossible);
 /** With the default times of guarded apply, which takes back what closes the API server. */
 const NAMED: readonly Trial[] = (Object.keys(NAMED_PORTS) as PolicyName[]).flatMap((name) =>
-  EVERY.map((event) => ({ policies: [name], event, meanwhile: 'nothing', base: BASE }) as const),
+  EVERY.map((event) => ({ policies: [name], event, meanwhile: 'nothing', base: KUSTOMIZE_BASE }) as const),
 );
 /** NODEWALL_TRIALS is how many of all, drawn from NODEWALL_SEED; default: all. */
 const SEED = Number(process.env.NODEWALL_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -66,4 +66,4 @@ function describeTrials(what: string, base: string, trials: readonly Trial[]): v
 }
 
 describeTrials('a real cluster is never locked', QUICK_GUARD, TRIALS);
-describeTrials('a real cluster is never locked by rules that name ports', BASE, NAMED);
+describeTrials('a real cluster is never locked by rules that name ports', KUSTOMIZE_BASE, NAMED);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { importImage } from '../../build/cluster/image-archive.ts';
-import { AGENTS, CONTROLLERS, describeCluster, untilReady } from '../../build/cluster/install.ts';
+import { AGENT_PODS, CONTROLLERS, describeCluster, untilReady } from '../../build/cluster/install.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { HelmRelease } from './helm-release.ts';
 import { leaksNothingUntilFollowed, untilClosed, written } from './installation.ts';
@@ -37,7 +37,7 @@ describe('a release of the chart, from the version before to this one and back',
 
   /** The tags of the images that run, those of pods on their way out among them. */
   async function tags(): Promise<string[]> {
-    const both = await Promise.all([AGENTS, CONTROLLERS].map((one) => podsWithTerminating(cluster, one)));
+    const both = await Promise.all([AGENT_PODS, CONTROLLERS].map((one) => podsWithTerminating(cluster, one)));
     const images = both.flat().flatMap(({ spec }) => spec.containers.map(({ image }) => image));
     return [...new Set(images.map((image) => image.replace(/^.*:/, '')))];
   }

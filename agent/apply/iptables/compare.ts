@@ -2,7 +2,7 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { sameMembers } from '../../../lib/net/member-set.ts';
 import type { IpSet, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { holdable, type KernelSet } from './kernel-set.ts';
-import { holdsChain, isJump, stuckChains, tableOf, type Written } from './rule-change.ts';
+import { holdsSavedChain, isJump, stuckChains, tableOf, type Written } from './rule-change.ts';
 import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 import { commandOf } from './tools.ts';
 
@@ -22,7 +22,11 @@ export interface Expected {
  * The differences of the current state from the desired one, as human-readable lines; empty if
  * there are none.
  */
-export function compare(wanted: IptablesRuleset, now: IptablesState, { shown, stuck }: Expected): string[] {
+export function iptablesDifferences(
+  wanted: IptablesRuleset,
+  now: IptablesState,
+  { shown, stuck }: Expected,
+): string[] {
   const differences: string[] = [];
   for (const family of FAMILIES) {
     for (const name of TABLES) {
@@ -52,7 +56,7 @@ function compareTable(wanted: IptablesTable, now: SavedTable, shown: Written['sh
   for (const [name, chain] of wanted.chains) {
     const there = now.chains.get(name);
     if (there === undefined) differences.push(`chain ${name} is missing`);
-    else if (!holdsChain(there, chain, shown)) differences.push(`chain ${name} was changed`);
+    else if (!holdsSavedChain(there, chain, shown)) differences.push(`chain ${name} was changed`);
   }
   const kept = stuckChains(now);
   for (const [name, rules] of now.chains) {

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { Accounting, type CountedTable } from '../../record/accounting.ts';
-import type { Counts, IptablesRule, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { countedRules, RuleCounters } from './counted.ts';
+import type {
+  CountPurpose,
+  IptablesRule,
+  IptablesRuleset,
+  IptablesTable,
+} from '../../render/iptables/tables.ts';
+import { countedRules, IptablesCounters } from './counted.ts';
 
-type Kind = Counts['kind'] | null;
+type Kind = CountPurpose['kind'] | null;
 
 const rule = (text: string, kind: Kind, ruleId = 'a'): IptablesRule => ({
   text,
@@ -25,7 +30,7 @@ function saved(...rules: readonly (readonly [text: string, packets: number])[]):
   return ['*filter', ':INPUT ACCEPT [0:0]', ':NODEWALL-A - [0:0]', ...lines, 'COMMIT', ''].join('\n');
 }
 
-const counters = new RuleCounters();
+const counters = new IptablesCounters();
 const NOTHING = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n';
 
 /** The counters of both families. */

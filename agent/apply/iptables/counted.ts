@@ -4,7 +4,7 @@ import { memo } from '../../../lib/sharing/memo.ts';
 import type { ChainOwner, CountedTable, Owners } from '../../record/accounting.ts';
 import {
   CHAIN_PREFIX,
-  type Counts,
+  type CountPurpose,
   type IptablesChain,
   type IptablesRuleset,
 } from '../../render/iptables/tables.ts';
@@ -35,7 +35,7 @@ function countedSaved(family: Family, saved: string): Chains {
  * rule. Each is named for the rule's text, so that the count of an unchanged rule continues, also
  * across restarts, and that of a changed rule begins again at 0.
  */
-export class RuleCounters {
+export class IptablesCounters {
   readonly #counting = memo(countingRules);
 
   /** The counters of one family; without a ruleset, those of each rule of ours. */
@@ -65,7 +65,7 @@ export class RuleCounters {
     const logged = new Set(
       found.flatMap(({ counts: { kind, ruleId } }) => (kind === 'record' ? ruleId : [])),
     );
-    const owner = ({ ruleId, kind }: Counts): ChainOwner => ({
+    const owner = ({ ruleId, kind }: CountPurpose): ChainOwner => ({
       rule: ruleId,
       kind: kind === 'matched' && logged.has(ruleId) ? 'logged' : kind,
     });
@@ -94,7 +94,7 @@ interface Counting {
   readonly index: number;
   /** The rule's own, without its family and table. */
   readonly name: string;
-  readonly counts: Counts;
+  readonly counts: CountPurpose;
 }
 
 /** The rules of a chain that count. */

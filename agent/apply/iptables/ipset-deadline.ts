@@ -1,7 +1,7 @@
-import type { Ipset, Operation } from 'ipset-ts';
+import type { Ipset, RestoreOperation } from 'ipset-ts';
 import type { IpSet, IptablesRuleset } from '../../render/iptables/tables.ts';
 import type { DeadlineKernel } from '../deadline.ts';
-import { entries, holdable, memberCount, refOf } from './kernel-set.ts';
+import { entries, holdable, ipsetMemberCount, refOf } from './kernel-set.ts';
 
 /** The sets of a ruleset that keep the deadline of a trial; empty: it has none. */
 function deadlineSets({ sets }: Pick<IptablesRuleset, 'sets'>): IpSet[] {
@@ -27,15 +27,15 @@ export function ipsetDeadline(
       const ruleset = inForce();
       const sets = ruleset === null ? [] : deadlineSets(ruleset);
       let isThere = true;
-      const renewals: Operation[] = [];
+      const renewals: RestoreOperation[] = [];
       for (const set of sets) {
         const { members } = holdable(set);
         const [saved] = await ipset.save(set.name);
         // Entries whose time is over are not listed.
-        isThere &&= saved?.entries.length === memberCount(set, members);
+        isThere &&= saved?.entries.length === ipsetMemberCount(set, members);
         for (const entry of entries(set, members)) {
           const timed = { ...entry, timeout: milliseconds / 1000 };
-          renewals.push({ op: 'add', set: refOf(set.name, set), entry: timed } as Operation);
+          renewals.push({ op: 'add', set: refOf(set.name, set), entry: timed } as RestoreOperation);
         }
       }
       await ipset.restore(renewals, { exist: true });

@@ -1,4 +1,11 @@
-import { type Entry, type Ipset, IpsetError, type SavedSet, type SetDefinition, type SetRef } from 'ipset-ts';
+import {
+  type Ipset,
+  IpsetError,
+  type SavedSet,
+  type SetDefinition,
+  type SetEntry,
+  type SetRef,
+} from 'ipset-ts';
 import {
   BITS,
   type Cidr,
@@ -37,7 +44,10 @@ export function memberWidth({ type, family }: Pick<IpSet, 'type' | 'family'>): n
   return KEY_LENGTH[type === 'hash:ip,port' ? 'service' : 'address'][family];
 }
 
-export function memberCount(set: Pick<IpSet, 'type' | 'family'>, { singles, prefixes }: SetMembers): number {
+export function ipsetMemberCount(
+  set: Pick<IpSet, 'type' | 'family'>,
+  { singles, prefixes }: SetMembers,
+): number {
   return singles.length / memberWidth(set) + prefixes.length;
 }
 
@@ -90,7 +100,7 @@ export function toKernelSet(set: IpSet, { maxelem }: Pick<KernelSet, 'maxelem'>)
  * raises `maxelem`.
  */
 export function definition(name: string, set: IpSet): SetDefinition & { readonly maxelem: number } {
-  const count = memberCount(set, set.members);
+  const count = ipsetMemberCount(set, set.members);
   return {
     name,
     type: set.type,
@@ -111,7 +121,7 @@ function powerOfTwo(atLeast: number): number {
 export function* entries(
   { type, family }: Pick<IpSet, 'type' | 'family'>,
   { singles, prefixes }: SetMembers,
-): Generator<Entry<IpSet['type']>> {
+): Generator<SetEntry<IpSet['type']>> {
   const width = memberWidth({ type, family });
   for (let at = 0; at < singles.length; at += width) {
     const address = addressText(family, singles, at);

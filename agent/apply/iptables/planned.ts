@@ -1,6 +1,6 @@
-import { type Operation, toRestoreText } from 'ipset-ts';
+import { type RestoreOperation, toRestoreText } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
-import type { Change } from '../dataplane.ts';
+import type { DataplaneChange } from '../dataplane.ts';
 import type { IptablesState } from './compare.ts';
 import type { RuleChange } from './rule-change.ts';
 import { parseSaved, type SavedTables } from './saved.ts';
@@ -31,7 +31,7 @@ export const NO_CHANGE: PlannedRules = {
 };
 
 /** The change as text, and whether it changes more than members. */
-export function toChange({ sets, rules }: Planned): Change {
+export function toChange({ sets, rules }: Planned): DataplaneChange {
   const texts = FAMILIES.map((family) => rules[family].text);
   const operations = [...sets.first, ...sets.less, ...sets.last];
   const changesStructure = texts.some((text) => text !== '') || operations.some(isStructural);
@@ -43,7 +43,7 @@ export function toChange({ sets, rules }: Planned): Change {
 }
 
 /** A set that is filled under another name and swapped changes only its members. */
-function isStructural(operation: Operation): boolean {
+function isStructural(operation: RestoreOperation): boolean {
   if (operation.op === 'create') return !operation.set.name.startsWith(TEMPORARY_PREFIX);
   return operation.op === 'destroy' && !operation.name.startsWith(TEMPORARY_PREFIX);
 }

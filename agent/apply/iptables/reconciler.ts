@@ -2,9 +2,15 @@ import { type DelOperation, IpsetError } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { errorMessage } from '../../../lib/sharing/error.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
-import { type Applied, type Change, FamilyError, type Reconciler, RefusedError } from '../dataplane.ts';
+import {
+  type Applied,
+  type DataplaneChange,
+  FamilyError,
+  type Reconciler,
+  RefusedError,
+} from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
-import { compare, type IptablesState } from './compare.ts';
+import { type IptablesState, iptablesDifferences } from './compare.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
 import { NO_CHANGE, type Planned, type PlannedRules, toChange } from './planned.ts';
 import { blame } from './refused.ts';
@@ -59,7 +65,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** The change that `apply` would make now; changes nothing. */
-  async plan(desired: IptablesRuleset): Promise<Change> {
+  async plan(desired: IptablesRuleset): Promise<DataplaneChange> {
     return toChange(await this.#plan(desired));
   }
 
@@ -348,7 +354,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const rules = (family: Family) => (this.#broken.has(family) ? NO_CHANGE.saved : found.families[family]);
     const seen = { ...found, families: { 4: rules(4), 6: rules(6) } };
     const shown = { shown: this.#shown, stuck: this.#stuck };
-    const differences = compare(this.#usable(this.#applied), seen, shown);
+    const differences = iptablesDifferences(this.#usable(this.#applied), seen, shown);
     if (differences.length > 0) this.#found = found;
     else this.#known = this.#asApplied(found.sets);
     return differences;

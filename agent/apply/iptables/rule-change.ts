@@ -1,4 +1,9 @@
-import type { IptablesChain, IptablesRule, IptablesTable, TableName } from '../../render/iptables/tables.ts';
+import type {
+  IptablesChain,
+  IptablesRule,
+  IptablesTable,
+  IptablesTableName,
+} from '../../render/iptables/tables.ts';
 import { type Lead, type SavedRule, type SavedTable, type SavedTables, TABLES } from './saved.ts';
 
 /**
@@ -11,7 +16,7 @@ export interface RuleChange {
   /** The rules by line of the text, from 1. */
   readonly rules: ReadonlyMap<number, RestoredRule>;
   /** By line of the text: the tables whose COMMIT is on that line. */
-  readonly commits: ReadonlyMap<number, TableName>;
+  readonly commits: ReadonlyMap<number, IptablesTableName>;
   /** Chains that differ from the desired ones although the same text was written before. */
   readonly rewritten: readonly RewrittenChain[];
   /** Why unused chains stay, as human-readable lines. */
@@ -19,7 +24,7 @@ export interface RuleChange {
 }
 
 export interface ChainRef {
-  readonly table: TableName;
+  readonly table: IptablesTableName;
   readonly chain: IptablesChain;
 }
 
@@ -64,14 +69,14 @@ export function ruleChange(
 }
 
 /** The table of this name; an empty one if it isn't desired. */
-export function tableOf(tables: readonly IptablesTable[], name: TableName): IptablesTable {
+export function tableOf(tables: readonly IptablesTable[], name: IptablesTableName): IptablesTable {
   return tables.find((one) => one.name === name) ?? { name, jumps: [], chains: new Map() };
 }
 
 interface RestoreInput {
   readonly lines: string[];
   readonly rules: Map<number, RestoredRule>;
-  readonly commits: Map<number, TableName>;
+  readonly commits: Map<number, IptablesTableName>;
   readonly rewritten: RewrittenChain[];
   readonly left: string[];
 }
@@ -88,7 +93,7 @@ function writeTable(
   written: WrittenTable,
 ): void {
   const changed = [...table.chains.values()].filter(
-    (chain) => !holdsChain(saved.chains.get(chain.name), chain, written.shown),
+    (chain) => !holdsSavedChain(saved.chains.get(chain.name), chain, written.shown),
   );
   const gone = [...saved.chains.keys()].filter((name) => !table.chains.has(name));
   const stuck = stuckChains(saved);
@@ -133,7 +138,7 @@ export function stuckChains({ leads }: SavedTable): Map<string, string> {
  * Whether the chain holds the desired rules, as written or in the form in which iptables-save
  * prints them.
  */
-export function holdsChain(
+export function holdsSavedChain(
   saved: readonly SavedRule[] | undefined,
   chain: IptablesChain,
   shown: Written['shown'],

@@ -2,17 +2,17 @@ import {
   type BuiltinChain,
   CHAIN_PREFIX,
   type IptablesTable,
-  type TableName,
+  type IptablesTableName,
 } from '../../render/iptables/tables.ts';
 
 /** In the order in which they are written. */
-export const TABLES = ['filter', 'nat'] as const satisfies readonly TableName[];
+export const TABLES = ['filter', 'nat'] as const satisfies readonly IptablesTableName[];
 
 /**
  * The part of iptables-save's output that concerns our chains, for the tables that we use. Rules of
  * third parties are read only if they lead to chains of ours.
  */
-export type SavedTables = Readonly<Record<TableName, SavedTable>>;
+export type SavedTables = Readonly<Record<IptablesTableName, SavedTable>>;
 
 export interface SavedTable {
   /** Our chains, by name. */
@@ -122,7 +122,7 @@ export function asTables(saved: SavedTables): IptablesTable[] {
   return TABLES.map((name) => asTable(name, saved[name]));
 }
 
-function asTable(name: TableName, { chains, leads }: SavedTable): IptablesTable {
+function asTable(name: IptablesTableName, { chains, leads }: SavedTable): IptablesTable {
   // A third party's rule that leads to a chain of ours is not one of our jumps: it is removed for
   // good, as always.
   const jumps = leads.filter(({ isBuiltin, to, text }) => isBuiltin && text === `-j ${to}`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Operation, toRestoreText } from 'ipset-ts';
+import { type RestoreOperation, toRestoreText } from 'ipset-ts';
 import { addressSet } from '../../../test/fake/iptables-ruleset.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
 import { toKernelSet } from './kernel-set.ts';
@@ -14,7 +14,7 @@ function addresses(count: number): string[] {
 function change(before: IpSet, after: IpSet, maxelem = 65_536): string[] {
   const held = new Map([[before.name, toKernelSet(before, { maxelem })]]);
   const { first, less, last } = setChange(held, new Map([[after.name, after]]));
-  return [first, less, last].map((operations: readonly Operation[]) => toRestoreText(operations));
+  return [first, less, last].map((operations: readonly RestoreOperation[]) => toRestoreText(operations));
 }
 
 describe('the change of sets', () => {

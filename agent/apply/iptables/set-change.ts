@@ -1,4 +1,4 @@
-import type { AddOperation, DelOperation, NameOperation, Operation } from 'ipset-ts';
+import type { AddOperation, DelOperation, NameOperation, RestoreOperation } from 'ipset-ts';
 import { diffSingles, sameMembers } from '../../../lib/net/member-set.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
 import type { SetMembers } from '../../render/ruleset.ts';
@@ -7,8 +7,8 @@ import {
   definition,
   entries,
   holdable,
+  ipsetMemberCount,
   type KernelSet,
-  memberCount,
   memberWidth,
   refOf,
   toKernelSet,
@@ -17,7 +17,7 @@ import {
 /** The operations that make the kernel hold exactly these sets, all with `exist`. */
 export interface SetChange {
   /** Before any rule names them: new sets and added members. */
-  readonly first: readonly Operation[];
+  readonly first: readonly RestoreOperation[];
   /**
    * Removed members, after the rules have changed, since the old rules may rely on them to accept
    * traffic. An address that moves to another set is for a moment in both, never in neither; only a
@@ -40,9 +40,9 @@ export function setChange(
   before: ReadonlyMap<string, KernelSet>,
   desired: ReadonlyMap<string, IpSet>,
 ): SetChange {
-  const made: Operation[] = [];
-  const more: Operation[] = [];
-  const swaps: Operation[] = [];
+  const made: RestoreOperation[] = [];
+  const more: RestoreOperation[] = [];
+  const swaps: RestoreOperation[] = [];
   const less: DelOperation[] = [];
   const lacking: string[] = [];
   const held = new Map<string, KernelSet>();
@@ -111,19 +111,19 @@ function stepOf(there: KernelSet | undefined, set: IpSet, members: SetMembers): 
   const prefixes = diffPrefixes(there.members.prefixes, members.prefixes);
   const added = { singles: singles.added, prefixes: prefixes.added };
   const removed = { singles: singles.removed, prefixes: prefixes.removed };
-  const changed = memberCount(set, added) + memberCount(set, removed);
-  const isMost = changed > FEW && 2 * changed > memberCount(set, there.members);
+  const changed = ipsetMemberCount(set, added) + ipsetMemberCount(set, removed);
+  const isMost = changed > FEW && 2 * changed > ipsetMemberCount(set, there.members);
   // Removed members are still in the set while others are added.
-  const isFull = memberCount(set, there.members) + memberCount(set, added) > maxelem;
+  const isFull = ipsetMemberCount(set, there.members) + ipsetMemberCount(set, added) > maxelem;
   return isMost || isFull ? { kind: 'replaced' } : { kind: 'same', maxelem, added, removed };
 }
 
-function pushFilled(operations: Operation[], name: string, set: IpSet, members: SetMembers): void {
+function pushFilled(operations: RestoreOperation[], name: string, set: IpSet, members: SetMembers): void {
   operations.push({ op: 'create', set: definition(name, set) });
   pushAdded(operations, { ...set, name }, members);
 }
 
-function pushAdded(operations: Operation[], set: IpSet, members: SetMembers): void {
+function pushAdded(operations: RestoreOperation[], set: IpSet, members: SetMembers): void {
   const ref = refOf(set.name, set);
   for (const entry of entries(set, members)) {
     operations.push({ op: 'add', set: ref, entry } as AddOperation);

@@ -24,7 +24,7 @@ export interface IptablesTools {
   processes(): number;
 }
 
-export type IptablesVariant = 'auto' | 'nft' | 'legacy';
+type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
 export interface IptablesToolsOptions {
   /** Arguments before each command, for entering another network namespace. */

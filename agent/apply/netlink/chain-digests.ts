@@ -6,7 +6,7 @@ import type { Command } from '../plan/command.ts';
 import { isReplacement, type Transaction } from '../plan/transaction.ts';
 import { encode } from './encode.ts';
 import type { ChainReading, Commits } from './kernel.ts';
-import { digestOf, type TableReading } from './reading.ts';
+import { chainDigest, type TableReading } from './reading.ts';
 
 /** The most ranges of generations in which digests may be wrong that are remembered. */
 const MOST_DOUBTFUL = 255;
@@ -122,7 +122,7 @@ export class ChainDigests {
     const isCertain = span === null || (isUnbroken && span.after === generation);
     for (const { name, handle, rules } of chains) {
       if (!touched.has(name) || !desired.chains.has(name)) continue;
-      this.#digests.set(name, digestOf(rules));
+      this.#digests.set(name, chainDigest(rules));
       this.#handles.set(name, handle);
       if (!isCertain) this.#uncertain.add(name);
     }

@@ -20,7 +20,10 @@ const ADDRESS_TYPE_OF = {
   6: { saddr: typeOf.payload(13, 8), daddr: typeOf.payload(13, 9) },
 } as const;
 
-export function addAddress(encoding: RuleEncoding, { family, field, in: where }: MatchOf<'address'>): void {
+export function addAddressMatch(
+  encoding: RuleEncoding,
+  { family, field, in: where }: MatchOf<'address'>,
+): void {
   if (field === 'originalDaddr') {
     // The kernel has no such address for a connection of the other family; then the rule does not
     // match.

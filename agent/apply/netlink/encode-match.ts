@@ -1,7 +1,7 @@
 import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
-import { addAddress, addNotIn, addNotInSet, addPastDeadline } from './encode-address-match.ts';
+import { addAddressMatch, addNotIn, addNotInSet, addPastDeadline } from './encode-address-match.ts';
 import { addIcmp, addIgmp } from './encode-icmp-match.ts';
 import { addOriginalPorts, addPorts, addPortTuples, addService } from './encode-port-match.ts';
 import { DATA_TYPE, packPort, TYPE_OF_PROTOCOL, typeOf } from './encode-set.ts';
@@ -55,7 +55,7 @@ const MATCHES: Encoders = {
   limit: addLimit,
   nfproto: (encoding, { family }) => addFamily(encoding, family),
   l4proto: (encoding, { protocols }) => addProtocols(encoding, protocols),
-  address: addAddress,
+  address: addAddressMatch,
   port: addPorts,
   originalPort: addOriginalPorts,
   serviceTuple: addService,

@@ -2,7 +2,7 @@ import type { Expression } from 'nftables-napi';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
 import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
-import { quote } from '../../render/nft-text.ts';
+import { nftQuote } from '../../render/nft-text.ts';
 import type { NftRule, Statement } from '../../render/ruleset.ts';
 import { addMatch } from './encode-match.ts';
 import { type AnonymousSet, INNER_MAC, packPort } from './encode-set.ts';
@@ -77,7 +77,7 @@ function addStatement(encoding: RuleEncoding, statement: Statement): void {
     case 'log':
       encoding.expressions.push({
         kind: 'log',
-        prefix: printable(statement.prefix),
+        prefix: nftPrintable(statement.prefix),
         group: statement.group,
         snapLength: statement.copyRange,
         queueThreshold: statement.queueThreshold,
@@ -225,9 +225,9 @@ function addReject(encoding: RuleEncoding, kind: Extract<Statement, { kind: 'rej
   encoding.expressions.push({ kind: 'reject', type: 'tcp reset', code: 0 });
 }
 
-/** The part of a text that nft's language can express: see quote(). */
-export function printable(text: string): string {
-  return quote(text).slice(1, -1);
+/** The part of a text that nft's language can express: see nftQuote(). */
+export function nftPrintable(text: string): string {
+  return nftQuote(text).slice(1, -1);
 }
 
 const VERDICT: Readonly<Record<'accept' | 'drop' | 'return', Expression>> = {

@@ -1,4 +1,4 @@
-import type { Operation, SetKey } from 'nftables-napi';
+import type { BatchOperation, SetKeyType } from 'nftables-napi';
 import type { PortRange } from '../../../apis/compiled.ts';
 import { BITS, type Cidr, type Family, lastAddress, WIDTH } from '../../../lib/net/address.ts';
 import { packMachine32 } from '../../../lib/net/machine-order.ts';
@@ -34,7 +34,7 @@ export function concatenated(...types: readonly number[]): number {
  */
 export interface AnonymousSet {
   readonly id: number;
-  readonly key: SetKey;
+  readonly key: SetKeyType;
   readonly elements: AnonymousElements;
   /** For each key its verdict: it is a verdict map. */
   readonly verdicts?: readonly ChainVerdict[];
@@ -49,7 +49,7 @@ export type AnonymousElements =
 export const ANONYMOUS = '__set%d';
 export const ANONYMOUS_MAP = '__map%d';
 
-export function anonymousSet({ id, key, elements, verdicts }: AnonymousSet): Operation[] {
+export function anonymousSet({ id, key, elements, verdicts }: AnonymousSet): BatchOperation[] {
   const name = { ...TABLE_OF, set: verdicts === undefined ? ANONYMOUS : ANONYMOUS_MAP };
   const isKeys = elements.shape === 'keys';
   return [
@@ -95,7 +95,7 @@ function sizeOf(keyLength: number, elements: AnonymousElements): number {
   return 2 * count + (beginsAtZero ? 0 : 1);
 }
 
-export function namedSet(set: NamedSet, id: number): Operation {
+export function namedSet(set: NamedSet, id: number): BatchOperation {
   const { name, family, key, interval, comment, timed = false } = set;
   const address = DATA_TYPE.address[family];
   const service = concatenated(address, DATA_TYPE.protocol, DATA_TYPE.port);
@@ -114,7 +114,7 @@ export function namedSet(set: NamedSet, id: number): Operation {
   };
 }
 
-export function verdictMap(map: VerdictMap, id: number): Operation {
+export function verdictMap(map: VerdictMap, id: number): BatchOperation {
   const { name, interval } = map;
   return {
     ...TABLE_OF,
@@ -126,7 +126,7 @@ export function verdictMap(map: VerdictMap, id: number): Operation {
   };
 }
 
-function keyOf({ key, family }: VerdictMap): Omit<SetKey, 'length'> {
+function keyOf({ key, family }: VerdictMap): Omit<SetKeyType, 'length'> {
   if (key === 'mark') return { type: DATA_TYPE.mark, byteOrder: 'machine' };
   if (family === null) return { type: DATA_TYPE.port };
   const address = DATA_TYPE.address[family];

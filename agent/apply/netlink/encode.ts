@@ -1,13 +1,13 @@
-import type { Operation } from 'nftables-napi';
+import type { BatchOperation } from 'nftables-napi';
 import { KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
 import type { Command, ElementsCommand } from '../plan/command.ts';
-import { encodeRule, printable } from './encode-rule.ts';
+import { encodeRule, nftPrintable } from './encode-rule.ts';
 import { anonymousSet, namedSet, TABLE_OF, verdictMap } from './encode-set.ts';
 import type { SetIds } from './rule-encoding.ts';
 
 /** Commands as netlink operations: one batch, one kernel transaction. */
 export interface Encoded {
-  readonly operations: readonly Operation[];
+  readonly operations: readonly BatchOperation[];
   /**
    * The index of the command that an operation (NftError.operation) belongs to. Throws RangeError
    * if there is no such operation.
@@ -21,7 +21,7 @@ export interface Encoded {
  * can't match anything (two protocols at once), which libnftables refuses too.
  */
 export function encode(commands: readonly Command[]): Encoded {
-  const operations: Operation[] = [];
+  const operations: BatchOperation[] = [];
   const origins: number[] = [];
   const ids = setIds();
   for (const [index, command] of commands.entries()) {
@@ -58,10 +58,10 @@ function setIds(): NamedSetIds {
 }
 
 function printableSet(set: NamedSet): NamedSet {
-  return set.comment === null ? set : { ...set, comment: printable(set.comment) };
+  return set.comment === null ? set : { ...set, comment: nftPrintable(set.comment) };
 }
 
-function encodeCommand(command: Command, ids: NamedSetIds, to: Operation[]): void {
+function encodeCommand(command: Command, ids: NamedSetIds, to: BatchOperation[]): void {
   switch (command.kind) {
     case 'addTable':
     case 'deleteTable':
@@ -94,7 +94,7 @@ function encodeCommand(command: Command, ids: NamedSetIds, to: Operation[]): voi
       const { chain, rule } = command;
       const { sets, expressions } = encodeRule(rule, ids);
       for (const set of sets) to.push(...anonymousSet(set));
-      const comment = rule.comment === null ? {} : { comment: printable(rule.comment) };
+      const comment = rule.comment === null ? {} : { comment: nftPrintable(rule.comment) };
       to.push({ ...TABLE_OF, op: 'addRule', chain, expressions, ...comment });
       return;
     }
@@ -108,7 +108,7 @@ function encodeCommand(command: Command, ids: NamedSetIds, to: Operation[]): voi
 /** Only service sets have keys of these lengths (in bytes), and these are concatenations. */
 const CONCATENATED: readonly number[] = Object.values(KEY_LENGTH.service);
 
-function encodeElements(command: ElementsCommand, setId: number | undefined): Operation {
+function encodeElements(command: ElementsCommand, setId: number | undefined): BatchOperation {
   const { kind, set, keyLength, interval, keys, targets, verdicts, timeouts } = command;
   const target = { ...TABLE_OF, set, ...(setId === undefined ? {} : { setId }) };
   if (kind === 'flushElements') return { ...target, op: 'flush' };

@@ -7,16 +7,16 @@ import { missingText, type NftNeed, nftNeeds, TRIAL_TABLE } from './nft-needs.ts
  * Whether nf_tables can do everything that our tables need; if not, `why` names what is missing,
  * with the kernel's message.
  */
-export type Trial = { readonly works: true } | { readonly works: false; readonly why: string };
+export type NftTrial = { readonly works: true } | { readonly works: false; readonly why: string };
 
 /** One way to try nf_tables. Null: this way is not available here, another may be. */
-export type TrialWay = () => Promise<Trial | null>;
+export type TrialWay = () => Promise<NftTrial | null>;
 
 /**
  * Whether nf_tables has what the rules of egress gateways need. Throws NftError with code EPERM
  * without permission.
  */
-export function tryEgress(): Promise<Trial> {
+export function tryEgress(): Promise<NftTrial> {
   return tryHere({ hooked: false, egress: true });
 }
 
@@ -32,7 +32,7 @@ export async function tryHere({
 }: {
   readonly hooked: boolean;
   readonly egress?: boolean;
-}): Promise<Trial> {
+}): Promise<NftTrial> {
   const needs = nftNeeds({ hooked, egress });
   let nftables: Nftables | null = null;
   try {
@@ -58,7 +58,7 @@ const REMOVAL = `delete table ${TRIAL_TABLE}\n`;
 export async function tryNeeds(
   needs: readonly NftNeed[],
   run: (text: string) => Promise<void>,
-): Promise<Trial> {
+): Promise<NftTrial> {
   const all = await refusal(run, needs);
   if (all === null) return { works: true };
   const [table, ...rest] = needs;
@@ -87,13 +87,13 @@ async function refusal(
 }
 
 /** Tries nf_tables in a new network namespace, which this command creates. */
-export function inNamespace(command: readonly [string, ...string[]]): TrialWay {
+function inNamespace(command: readonly [string, ...string[]]): TrialWay {
   const script = siblingModule(import.meta, 'nft-trial-child');
   const exec = createExec({ command: [...command, process.execPath, script], timeout: 30_000 });
   return async () => {
     // unshare is missing, not permitted, or took too long.
     const result = await exec([]).catch(() => null);
-    return result === null || result.code !== 0 ? null : (JSON.parse(result.stdout) as Trial);
+    return result === null || result.code !== 0 ? null : (JSON.parse(result.stdout) as NftTrial);
   };
 }
 
@@ -105,7 +105,7 @@ export const TRIAL_WAYS: readonly TrialWay[] = [
 ];
 
 /** The result of the first way that is available. */
-export async function tryNftables(ways: readonly TrialWay[] = TRIAL_WAYS): Promise<Trial> {
+export async function tryNftables(ways: readonly TrialWay[] = TRIAL_WAYS): Promise<NftTrial> {
   for (const way of ways) {
     const trial = await way();
     if (trial !== null) return trial;

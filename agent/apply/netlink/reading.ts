@@ -14,7 +14,7 @@ import type { Kernel } from './kernel.ts';
  */
 export interface TableReading {
   readonly current: CurrentState;
-  /** Digests of all chains, by name (see digestOf). */
+  /** Digests of all chains, by name (see chainDigest). */
   readonly digests: ReadonlyMap<string, string>;
   readonly generation: number;
 }
@@ -32,7 +32,7 @@ export async function readCurrentState(
   if (table === null) return { current: EMPTY_STATE, digests: new Map(), generation };
   // A chain bound to a rule (`jump { … }`) is added and removed with that rule.
   const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
-  const digests = new Map(own.map(({ name, rules }) => [name, digestOf(rules)]));
+  const digests = new Map(own.map(({ name, rules }) => [name, chainDigest(rules)]));
   const chains = own.map(({ name, base }): [string, CurrentChain] => [
     name,
     { ...(vouched(name, digests.get(name) ?? '') ?? UNKNOWN), base: base as CurrentChain['base'] },
@@ -70,7 +70,7 @@ const NO_MEMBERS = { singles: new Uint8Array(), prefixes: [] } as const;
 type Rules = TableSnapshot['chains'][number]['rules'];
 
 /** Covers all rules of a chain. */
-export function digestOf(rules: Rules): string {
+export function chainDigest(rules: Rules): string {
   return rules.map(({ digest }) => digest).join(' ');
 }
 

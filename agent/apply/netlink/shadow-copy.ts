@@ -1,7 +1,7 @@
-import { type Chain, type NftRule, type Ruleset, setOf, targets } from '../../render/ruleset.ts';
+import { type Chain, matchedSet, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
 import type { CurrentState } from '../plan/current-state.ts';
-import { digestOf, type TableReading } from './reading.ts';
+import { chainDigest, type TableReading } from './reading.ts';
 
 /**
  * A shadow copy of a desired chain, which nothing leads to. If it has the same digest as the
@@ -34,7 +34,7 @@ function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Cur
     targets(statement).every((name) => chains.has(name)) &&
     (!('map' in statement) || maps.has(statement.map)) &&
     matches.every((match) => {
-      const set = setOf(match);
+      const set = matchedSet(match);
       return set === null || sets.has(set);
     })
   );
@@ -58,9 +58,9 @@ export function removeShadowCopies(list: readonly ShadowCopy[]): Command[] {
 export function recognize(
   reading: TableReading,
   list: readonly ShadowCopy[],
-  copies: readonly { readonly name: string; readonly rules: Parameters<typeof digestOf>[0] }[],
+  copies: readonly { readonly name: string; readonly rules: Parameters<typeof chainDigest>[0] }[],
 ): TableReading {
-  const digests = new Map(copies.map(({ name, rules }) => [name, digestOf(rules)]));
+  const digests = new Map(copies.map(({ name, rules }) => [name, chainDigest(rules)]));
   const chains = new Map(reading.current.chains);
   for (const { name, chain } of list) {
     const base = chains.get(chain.name)?.base ?? null;

@@ -7,7 +7,7 @@ import { sameElements } from './map-change.ts';
  * The differences of the current state from the desired one, as human-readable lines; empty if
  * there are none.
  */
-export function compare(wanted: Ruleset, now: CurrentState): string[] {
+export function rulesetDifferences(wanted: Ruleset, now: CurrentState): string[] {
   if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is missing`];
   const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} is dormant`] : [];
   for (const [name, { base }] of wanted.chains) {

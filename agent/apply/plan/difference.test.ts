@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { NamedList } from '../../render/named-list.ts';
-import { difference } from './difference.ts';
+import { mapDifference } from './difference.ts';
 
 interface Thing {
   readonly name: string;
@@ -22,7 +22,7 @@ describe('a difference', () => {
       fc.assert(
         fc.property(things, things, (was, is) => {
           const [current, desired] = [made(was), made(is)];
-          const { added, changed, gone } = difference(current, desired);
+          const { added, changed, gone } = mapDifference(current, desired);
           assert.deepEqual(
             added,
             [...desired.values()].filter(({ name }) => !current.has(name)),
@@ -56,7 +56,7 @@ describe('a difference', () => {
       }
     }
     const desired = new Watched([...list.slice(0, 500), ['new', { name: 'new' }], ...list.slice(501)]);
-    const { added, gone } = difference(new Watched(list), desired);
+    const { added, gone } = mapDifference(new Watched(list), desired);
     assert.deepEqual([added.length, gone], [1, ['n500']]);
     assert.ok(lookedUp < 5, `${lookedUp}`);
   });

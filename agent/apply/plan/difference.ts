@@ -9,12 +9,12 @@ export interface Difference<CurrentState, Desired> {
   /** In the order of the desired map. */
   readonly added: readonly Desired[];
   /** Same name, but not the same object. */
-  readonly changed: readonly Change<CurrentState, Desired>[];
+  readonly changed: readonly Replacement<CurrentState, Desired>[];
   /** Names of the removed objects. */
   readonly gone: readonly string[];
 }
 
-export interface Change<CurrentState, Desired> {
+export interface Replacement<CurrentState, Desired> {
   readonly current: CurrentState;
   readonly desired: Desired;
 }
@@ -24,12 +24,12 @@ export interface Change<CurrentState, Desired> {
  * if their orders agree, as they do for two rulesets of which one was derived from the other, only
  * the differences are looked up by name.
  */
-export function difference<CurrentState, Desired extends CurrentState & { readonly name: string }>(
+export function mapDifference<CurrentState, Desired extends CurrentState & { readonly name: string }>(
   current: ReadonlyMap<string, CurrentState>,
   desired: ReadonlyMap<string, Desired>,
 ): Difference<CurrentState, Desired> {
   const added: Desired[] = [];
-  const changed: Change<CurrentState, Desired>[] = [];
+  const changed: Replacement<CurrentState, Desired>[] = [];
   const gone: string[] = [];
   if ((current as ReadonlyMap<string, unknown>) === desired) return { added, changed, gone };
   if (current instanceof NamedList && desired instanceof NamedList) return listDifference(current, desired);
@@ -87,7 +87,7 @@ function listDifference<Thing extends { readonly name: string }>(
 ): Difference<Thing, Thing> {
   const apart = unequalElements(current.items, desired.items);
   const added: Thing[] = [];
-  const changed: Change<Thing, Thing>[] = [];
+  const changed: Replacement<Thing, Thing>[] = [];
   for (const wanted of apart.added) {
     const there = current.get(wanted.name);
     if (there === undefined) added.push(wanted);

@@ -1,6 +1,6 @@
-import type { Change } from '../dataplane.ts';
+import type { DataplaneChange } from '../dataplane.ts';
 import { commandText } from './command.ts';
-import { changesStructure, isEmpty, type Transaction } from './transaction.ts';
+import { changesStructure, isEmptyTransaction, type Transaction } from './transaction.ts';
 
 /** The text that `dump transaction` prints. */
 export function transactionText(transaction: Transaction): string {
@@ -9,9 +9,9 @@ export function transactionText(transaction: Transaction): string {
 }
 
 /** Converts a transaction to the form that the rest of the program sees. */
-export function nftChange(transaction: Transaction): Change {
+export function nftChange(transaction: Transaction): DataplaneChange {
   return {
-    isEmpty: isEmpty(transaction),
+    isEmpty: isEmptyTransaction(transaction),
     changesStructure: changesStructure(transaction),
     text: () => transactionText(transaction),
   };

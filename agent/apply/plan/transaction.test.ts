@@ -7,7 +7,13 @@ import { type Ruleset, targets } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
 import { type Command, commandText, type ElementsCommand } from './command.ts';
 import { type CurrentChain, type CurrentState, EMPTY_STATE, stateAfter } from './current-state.ts';
-import { isEmpty, isReplacement, replacement, type Transaction, transaction } from './transaction.ts';
+import {
+  isEmptyTransaction,
+  isReplacement,
+  replacement,
+  type Transaction,
+  transaction,
+} from './transaction.ts';
 import { transactionText } from './transaction-text.ts';
 
 const SSH = closing('ssh', 22);
@@ -97,10 +103,10 @@ describe('a transaction', () => {
 
   it('to the same ruleset is empty', () => {
     const objects = [SSH, WEB, PODS, NETS, BOTH, ...CROWD, pod('a', '10.1.0.1', 'fd00::1')];
-    assert.ok(isEmpty(change(objects, objects)));
-    assert.ok(isEmpty(change([], [])));
-    assert.ok(isEmpty(change(objects, [...objects].reverse())));
-    assert.ok(!isEmpty(change(objects, objects.slice(1))));
+    assert.ok(isEmptyTransaction(change(objects, objects)));
+    assert.ok(isEmptyTransaction(change([], [])));
+    assert.ok(isEmptyTransaction(change(objects, [...objects].reverse())));
+    assert.ok(!isEmptyTransaction(change(objects, objects.slice(1))));
   });
 
   it('for one changed rule touches its own chain and the index, no other rule', () => {
@@ -415,7 +421,7 @@ describe('a transaction replaces the table', () => {
       maps: new Map([['m', { ...ranges, name: 'm', targets, ...interval }]]),
     });
     const read = stateAfter(with_({ fixed: false }));
-    assert.ok(isEmpty(transaction(read, with_({}))));
+    assert.ok(isEmptyTransaction(transaction(read, with_({}))));
     assert.ok(isReplacement(transaction(read, with_({ targets: Uint32Array.of(1, 0) }))));
   });
 });

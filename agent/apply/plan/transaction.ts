@@ -13,7 +13,7 @@ import {
   sameKeys,
   samePolicy,
 } from './current-state.ts';
-import { type Change, type Difference, difference } from './difference.ts';
+import { type Difference, mapDifference, type Replacement } from './difference.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';
 import { filledLate, rewrite } from './rewrite.ts';
@@ -64,7 +64,7 @@ export function transaction(current: CurrentState, desired: Ruleset): Transactio
   return inPlace(now, { ...differences(now, desired), desired }, renameCommands(current, renames));
 }
 
-export function isEmpty(change: Transaction): boolean {
+export function isEmptyTransaction(change: Transaction): boolean {
   return Object.values(change).every((part) => part.length === 0);
 }
 
@@ -85,9 +85,9 @@ interface Differences {
 
 function differences({ chains, sets, maps }: CurrentState, desired: Ruleset): Differences {
   return {
-    chains: difference(chains, desired.chains),
-    sets: difference(sets, desired.sets),
-    maps: difference(maps, desired.maps),
+    chains: mapDifference(chains, desired.chains),
+    sets: mapDifference(sets, desired.sets),
+    maps: mapDifference(maps, desired.maps),
   };
 }
 
@@ -126,7 +126,7 @@ function isChangeable(current: CurrentMap, map: VerdictMap): boolean {
  */
 export function interimRuleset(current: CurrentState, desired: Ruleset): Ruleset | null {
   if (!current.table || current.maps === desired.maps) return null;
-  const { changed } = difference(current.chains, desired.chains);
+  const { changed } = mapDifference(current.chains, desired.chains);
   if (changed.every((change) => holdsChain(change.current, change.desired))) return null;
   const found = differences(current, desired);
   if (needsReplacement(current, found)) return null;
@@ -307,7 +307,7 @@ function rewriting(current: CurrentState, found: Differences): Transaction | nul
   return { ...NO_CHANGE, prepare: prepare(current, sets, new Set()), swap, collect: collect(sets) };
 }
 
-function changesMembers(change: Change<CurrentSet, NamedSet>): boolean {
+function changesMembers(change: Replacement<CurrentSet, NamedSet>): boolean {
   const { more, less } = memberChange(change.current, change.desired);
   return more.length > 0 || less.length > 0;
 }

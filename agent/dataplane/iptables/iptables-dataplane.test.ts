@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { RuleCounters } from '../../apply/iptables/counted.ts';
+import { IptablesCounters } from '../../apply/iptables/counted.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import type { CountedTable } from '../../record/accounting.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
@@ -33,7 +33,7 @@ function setUp(save: (family: 4 | 6) => Promise<string>) {
   const told: string[] = [];
   const state: { inForce: IptablesRuleset | null } = { inForce: RULESET };
   const text = (chains: CountedTable['chains']) => chains.map(({ rules }) => rules[0]?.packets).join();
-  const source = { counters: new RuleCounters(), inForce: () => state.inForce };
+  const source = { counters: new IptablesCounters(), inForce: () => state.inForce };
   const counted = countedTools({ save } as IptablesTools, source, {
     all: (table) => told.push(`all ${text(table?.chains ?? [])}`),
     some: (chains) => told.push(`some ${text(chains)}`),

@@ -2,7 +2,7 @@ import type { Family } from '../../../lib/net/address.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
 import { DeadlineKeeper, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
-import { RuleCounters } from '../../apply/iptables/counted.ts';
+import { IptablesCounters } from '../../apply/iptables/counted.ts';
 import { ipsetDeadline, ipsetDeadlineOf } from '../../apply/iptables/ipset-deadline.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
@@ -22,7 +22,7 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
   return {
     name: 'iptables',
     run({ config, log, readings, deadlinePassed: passed = () => {}, enforcer: parts }) {
-      const counters = new RuleCounters();
+      const counters = new IptablesCounters();
       const inForce = () => reconciler.inForce();
       const counted = countedTools(tools, { counters, inForce }, readings);
       const reconciler: IptablesReconciler = new IptablesReconciler(counted);
@@ -84,7 +84,10 @@ function observe<Desired>(reconciler: Reconciler<Desired>) {
  */
 export function countedTools(
   tools: IptablesTools,
-  { counters, inForce }: { readonly counters: RuleCounters; readonly inForce: () => IptablesRuleset | null },
+  {
+    counters,
+    inForce,
+  }: { readonly counters: IptablesCounters; readonly inForce: () => IptablesRuleset | null },
   readings: Readings,
 ): IptablesTools {
   const last: Record<Family, Promise<unknown>> = { 4: Promise.resolve(), 6: Promise.resolve() };

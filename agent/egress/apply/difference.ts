@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { RouteObject } from 'nftables-napi';
 import type { KernelObject } from './kernel-object.ts';
-import { keyOf, type NetObject, objectText } from './net-object.ts';
-import { linkOf, toRouteObject } from './to-change.ts';
+import { type NetObject, netObjectKey, objectText } from './net-object.ts';
+import { linkOf, toKernelRouteObject } from './to-change.ts';
 
 /** By key. */
 export type KernelObjects = ReadonlyMap<string, KernelObject>;
@@ -13,7 +13,7 @@ export type NetOperation = { readonly key: string; readonly text: string } & (
   | { readonly operation: 'delete'; readonly found: KernelObject }
 );
 
-export interface Difference {
+interface Difference {
   /** First, whatever links need: objects on a new link can only be made when its index is known. */
   readonly links: readonly NetOperation[];
   /**
@@ -34,16 +34,16 @@ const NO_INDEXES: ReadonlyMap<string, number> = new Map();
  * The operations that make the kernel's objects the wanted ones. `wanted` is in the order of
  * netObjects().
  */
-export function difference(current: KernelObjects, wanted: readonly NetObject[]): Difference {
+export function networkDifference(current: KernelObjects, wanted: readonly NetObject[]): Difference {
   const remade = wanted.flatMap((object) => {
-    const found = current.get(keyOf(object));
+    const found = current.get(netObjectKey(object));
     return found?.isOurs && mustRemake(found.raw, object) ? [found] : [];
   });
   const lost = new Set([...lostWith(remade, current), ...lostWithMacs(wanted, current)]);
   const blocked = new Blocked();
   const set: NetOperation[] = [];
   for (const object of wanted) {
-    const key = keyOf(object);
+    const key = netObjectKey(object);
     const text = objectText(object);
     const found = current.get(key);
     if (blocked.isBlocked(object, found)) continue;
@@ -51,11 +51,11 @@ export function difference(current: KernelObjects, wanted: readonly NetObject[])
       set.push({ operation: isKernelMade(object) ? 'replace' : 'add', object, key, text });
     else if (lost.has(key) || found.text !== text) set.push({ operation: 'replace', object, key, text });
   }
-  const kept = new Set(wanted.map(keyOf));
+  const kept = new Set(wanted.map(netObjectKey));
   const removals = [...current.values()]
     .filter(({ key, isOurs }) => isOurs && !kept.has(key))
     .sort((a, b) => removalRank(a.raw) - removalRank(b.raw));
-  const isLink = (it: NetOperation): boolean => it.operation !== 'delete' && it.object.type === 'link';
+  const isLink = (it: NetOperation): boolean => it.operation !== 'delete' && it.object.kind === 'link';
   return {
     links: [...remade.filter(({ raw }) => raw.kind === 'link').map(removal), ...set.filter(isLink)].map(
       (it) => asNew(it, lost),
@@ -82,10 +82,10 @@ function asNew(it: NetOperation, lost: ReadonlySet<string>): NetOperation {
 /** Whether the kernel refuses to make the one into the other. */
 function mustRemake(raw: RouteObject, object: NetObject): boolean {
   if (raw.kind === 'link') {
-    const wanted = toRouteObject(object, NO_INDEXES);
+    const wanted = toKernelRouteObject(object, NO_INDEXES);
     return wanted.kind === 'link' && !isDeepStrictEqual(raw.link.vxlan, wanted.link.vxlan);
   }
-  if (raw.kind !== 'nexthop' || object.type !== 'nexthop') return false;
+  if (raw.kind !== 'nexthop' || object.kind !== 'nexthop') return false;
   return raw.nexthop.group.length > 0 !== 'group' in object.it;
 }
 
@@ -122,9 +122,9 @@ function lostWith(removed: readonly KernelObject[], current: KernelObjects): Rea
 /** A link that gets another MAC loses its neighbours, permanent ones too (neigh_changeaddr). */
 function lostWithMacs(wanted: readonly NetObject[], current: KernelObjects): readonly string[] {
   const links = wanted.flatMap((object) => {
-    if (object.type !== 'link') return [];
-    const raw = current.get(keyOf(object))?.raw;
-    const after = toRouteObject(object, NO_INDEXES);
+    if (object.kind !== 'link') return [];
+    const raw = current.get(netObjectKey(object))?.raw;
+    const after = toKernelRouteObject(object, NO_INDEXES);
     const isChanged = raw?.kind === 'link' && after.kind === 'link' && after.link.mac.length > 0;
     return isChanged && !isDeepStrictEqual(raw.link.mac, after.link.mac) ? [raw.link.index] : [];
   });
@@ -174,18 +174,18 @@ export class Blocked {
       this.#nexthopsOf(object).some((id) => this.#nexthops.has(id));
     if (!isBlocked) return false;
     this.texts.push(objectText(object));
-    if (object.type === 'link') this.#links.add(object.it.name);
-    if (object.type === 'nexthop') this.#nexthops.add(object.it.id);
+    if (object.kind === 'link') this.#links.add(object.it.name);
+    if (object.kind === 'nexthop') this.#nexthops.add(object.it.id);
     return true;
   }
 
   #nexthopsOf(object: NetObject): readonly number[] {
-    if (object.type === 'route') return object.it.nexthop === null ? [] : [object.it.nexthop];
-    return object.type === 'nexthop' && 'group' in object.it ? object.it.group : [];
+    if (object.kind === 'route') return object.it.nexthop === null ? [] : [object.it.nexthop];
+    return object.kind === 'nexthop' && 'group' in object.it ? object.it.group : [];
   }
 }
 
 /** The kernel makes a neighbour that packets ask for itself; it is not permanent. */
-function isKernelMade({ type }: NetObject): boolean {
-  return type === 'neighbour';
+function isKernelMade({ kind }: NetObject): boolean {
+  return kind === 'neighbour';
 }

@@ -11,7 +11,7 @@ import type {
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { formatAddress, formatMac } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
-import { isSingle, keyOf, type NetObject, objectText } from './net-object.ts';
+import { isSingleAddress, type NetObject, netObjectKey, objectText } from './net-object.ts';
 
 /** An object of the kernel that is nodewall's, or has a name or number that is. */
 export interface KernelObject {
@@ -58,7 +58,7 @@ export function toKernelObject(raw: RouteObject, names: LinkNames): KernelObject
 
 /** `odd` is what the object has that ours do not. */
 function made(object: NetObject, raw: RouteObject, isOurs: boolean, odd: readonly string[]): KernelObject {
-  return { key: keyOf(object), text: [objectText(object), ...odd].join(' '), isOurs, raw };
+  return { key: netObjectKey(object), text: [objectText(object), ...odd].join(' '), isOurs, raw };
 }
 
 function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
@@ -66,7 +66,7 @@ function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
   if (!isOwnLinkName(name)) return null;
   const down = isUp ? [] : ['down'];
   if (kind === LINKS[name] && kind === 'wireguard')
-    return made({ type: 'link', it: { kind, name, group, mtu } }, raw, true, down);
+    return made({ kind: 'link', it: { kind, name, group, mtu } }, raw, true, down);
   const isOurs =
     kind === LINKS[name] && vxlan?.id === OWN_NETWORK.vxlan.id && vxlan.port === OWN_NETWORK.vxlan.port;
   if (vxlan === null || !isOurs) {
@@ -81,7 +81,7 @@ function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
   ];
   const { id, port } = vxlan;
   const it = { kind: 'vxlan', name, mac: formatMac(mac), group, mtu, id, port, local } as const;
-  return made({ type: 'link', it }, raw, true, odd);
+  return made({ kind: 'link', it }, raw, true, odd);
 }
 
 /** All addresses on our links are ours, but for those that the kernel makes itself. */
@@ -93,12 +93,12 @@ function fromAddress(it: RouteAddress, names: LinkNames, raw: RouteObject): Kern
   const isOnOurs = name !== undefined && isOwnLinkName(name) && !address.startsWith('fe80:');
   if (protocol !== PROTOCOL && !isOnOurs) return null;
   const odd = [
-    ...(noPrefixRoute === isSingle(address, prefixLength)
+    ...(noPrefixRoute === isSingleAddress(address, prefixLength)
       ? []
       : [noPrefixRoute ? 'noprefixroute' : 'with its route']),
     ...(deprecated === address.includes(':') ? [] : ['other lifetime']),
   ];
-  return made({ type: 'address', it: { link, address, prefixLength } }, raw, true, odd);
+  return made({ kind: 'address', it: { link, address, prefixLength } }, raw, true, odd);
 }
 
 /** All neighbours of our links are ours; those that the kernel makes itself are not read. */
@@ -111,7 +111,7 @@ function fromNeighbour(it: RouteNeighbour, names: LinkNames, raw: RouteObject): 
     it.kind === 'fdb'
       ? ({ kind: 'fdb', link, mac, remote: address } as const)
       : ({ kind: 'neighbour', link, address, mac } as const);
-  return made({ type: 'neighbour', it: neighbour }, raw, true, []);
+  return made({ kind: 'neighbour', it: neighbour }, raw, true, []);
 }
 
 function fromNexthop(it: RouteNexthop, names: LinkNames, raw: RouteObject): KernelObject | null {
@@ -125,7 +125,7 @@ function fromNexthop(it: RouteNexthop, names: LinkNames, raw: RouteObject): Kern
     group.length > 0
       ? { id, group: group.map((member) => member.id) }
       : { id, via: addressText(via), link: names.get(link) ?? `link ${link}` };
-  return made({ type: 'nexthop', it: nexthop }, raw, protocol === PROTOCOL, odd);
+  return made({ kind: 'nexthop', it: nexthop }, raw, protocol === PROTOCOL, odd);
 }
 
 function fromRoute(it: Route, raw: RouteObject): KernelObject | null {
@@ -139,7 +139,7 @@ function fromRoute(it: Route, raw: RouteObject): KernelObject | null {
   ];
   const destination = `${addressText(it.destination)}/${prefixLength}`;
   const route = made(
-    { type: 'route', it: { family, table, destination, nexthop: isThrow ? null : nexthop } },
+    { kind: 'route', it: { family, table, destination, nexthop: isThrow ? null : nexthop } },
     raw,
     protocol === PROTOCOL,
     odd,
@@ -155,14 +155,14 @@ function fromRule(rule: RouteRule, raw: RouteObject): KernelObject | null {
   const isPlain = protocol === RULE_PROTOCOL && !hasMore;
   const start = { family, priority };
   if (action === 'nop' && isPlain && mask === 0 && !invert) {
-    return made({ type: 'rule', it: { ...start, action } }, raw, true, []);
+    return made({ kind: 'rule', it: { ...start, action } }, raw, true, []);
   }
   if (action === 'goto' && isPlain && isWithin(RULES, target)) {
     const it = { ...start, action, target, mark, mask, ...(invert ? { invert } : {}) };
-    return made({ type: 'rule', it }, raw, true, []);
+    return made({ kind: 'rule', it }, raw, true, []);
   }
   if (action === 'table' && isPlain && !invert && isWithin(TABLES, table)) {
-    return made({ type: 'rule', it: { ...start, action, table, mark, mask } }, raw, true, []);
+    return made({ kind: 'rule', it: { ...start, action, table, mark, mask } }, raw, true, []);
   }
   const ip = family === 4 ? 'ip' : 'ip -6';
   const what = action === 'table' ? `lookup ${table}` : action;

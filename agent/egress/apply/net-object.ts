@@ -12,12 +12,12 @@ import { BITS } from '../../../lib/net/address.ts';
 
 /** One object of a Netstate. */
 export type NetObject =
-  | { readonly type: 'link'; readonly it: NetLink }
-  | { readonly type: 'address'; readonly it: NetAddress }
-  | { readonly type: 'neighbour'; readonly it: NetNeighbour }
-  | { readonly type: 'nexthop'; readonly it: NetNexthop }
-  | { readonly type: 'route'; readonly it: NetRoute }
-  | { readonly type: 'rule'; readonly it: NetRule };
+  | { readonly kind: 'link'; readonly it: NetLink }
+  | { readonly kind: 'address'; readonly it: NetAddress }
+  | { readonly kind: 'neighbour'; readonly it: NetNeighbour }
+  | { readonly kind: 'nexthop'; readonly it: NetNexthop }
+  | { readonly kind: 'route'; readonly it: NetRoute }
+  | { readonly kind: 'rule'; readonly it: NetRule };
 
 /** All objects, in the order in which they can be made. */
 export function netObjects(netstate: Netstate): NetObject[] {
@@ -26,23 +26,23 @@ export function netObjects(netstate: Netstate): NetObject[] {
   const single = nexthops.filter((it) => !('group' in it));
   const groups = nexthops.filter((it) => 'group' in it);
   return [
-    ...links.map((it) => ({ type: 'link', it }) as const),
-    ...addresses.map((it) => ({ type: 'address', it }) as const),
-    ...neighbours.map((it) => ({ type: 'neighbour', it }) as const),
-    ...[...single, ...groups].map((it) => ({ type: 'nexthop', it }) as const),
-    ...routes.map((it) => ({ type: 'route', it }) as const),
-    ...rules.toSorted((a, b) => b.priority - a.priority).map((it) => ({ type: 'rule', it }) as const),
+    ...links.map((it) => ({ kind: 'link', it }) as const),
+    ...addresses.map((it) => ({ kind: 'address', it }) as const),
+    ...neighbours.map((it) => ({ kind: 'neighbour', it }) as const),
+    ...[...single, ...groups].map((it) => ({ kind: 'nexthop', it }) as const),
+    ...routes.map((it) => ({ kind: 'route', it }) as const),
+    ...rules.toSorted((a, b) => b.priority - a.priority).map((it) => ({ kind: 'rule', it }) as const),
   ];
 }
 
 /** Whether the prefix is that of one address alone. */
-export function isSingle(address: string, prefixLength: number): boolean {
+export function isSingleAddress(address: string, prefixLength: number): boolean {
   return prefixLength === BITS[address.includes(':') ? 6 : 4];
 }
 
 /** Which object it is: two with the same key cannot be there at one time. */
-export function keyOf(object: NetObject): string {
-  switch (object.type) {
+export function netObjectKey(object: NetObject): string {
+  switch (object.kind) {
     case 'link':
       return `link ${object.it.name}`;
     case 'address':
@@ -61,13 +61,13 @@ export function keyOf(object: NetObject): string {
 
 /** The command that makes the object. Objects with the same text are the same. */
 export function objectText(object: NetObject): string {
-  switch (object.type) {
+  switch (object.kind) {
     case 'link':
       return linkText(object.it);
     case 'address': {
       const { address, prefixLength, link } = object.it;
       const v6 = address.includes(':') ? ' nodad preferred_lft 0' : '';
-      return `ip addr add ${address}/${prefixLength} dev ${link}${isSingle(address, prefixLength) ? ' noprefixroute' : ''}${v6}`;
+      return `ip addr add ${address}/${prefixLength} dev ${link}${isSingleAddress(address, prefixLength) ? ' noprefixroute' : ''}${v6}`;
     }
     case 'neighbour':
       return object.it.kind === 'fdb'

@@ -18,7 +18,7 @@ const OVERRUN_INTERVAL = 1_000;
 /** Milliseconds between attempts while the kernel or a foreign object is in the way. */
 const RETRY = { first: 1_000, longest: 60_000 } as const;
 
-export interface KeeperOptions {
+interface KeeperOptions {
   readonly reconciler: Pick<NetstateReconciler, 'apply' | 'verify' | 'isExpected'>;
   readonly clock: Clock;
   /** Opens a RouteMonitor; may throw. */

@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { NftError, RouteChange, RouteEvent, RouteObject } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
-import { Blocked, difference, type KernelObjects, type NetOperation } from './difference.ts';
+import { Blocked, type KernelObjects, type NetOperation, networkDifference } from './difference.ts';
 import { type KernelObject, type LinkNames, toKernelObject } from './kernel-object.ts';
-import { keyOf, netObjects } from './net-object.ts';
-import { foreignProblems, type NetProblem, refused } from './problem.ts';
+import { netObjectKey, netObjects } from './net-object.ts';
+import { foreignProblems, kernelRefusal, type NetProblem } from './problem.ts';
 import { type KernelNetwork, type RoutePort, readKernel } from './read-kernel.ts';
 import { applySysctls, type SysctlPort } from './sysctls.ts';
-import { toRouteObject } from './to-change.ts';
+import { toKernelRouteObject } from './to-change.ts';
 import { WireGuardPeers, type WireGuardPort } from './wireguard.ts';
 
 export interface NetstateResult {
@@ -69,7 +69,7 @@ export class NetstateReconciler {
   async #apply(wanted: Netstate, { removals = true }: ApplyOptions): Promise<NetstateResult> {
     if (this.#current === null) this.#store(await this.#read());
     const current: KernelObjects = this.#current ?? new Map();
-    const { links, rest: all, foreign, blocked } = difference(current, netObjects(wanted));
+    const { links, rest: all, foreign, blocked } = networkDifference(current, netObjects(wanted));
     const now = removals
       ? all
       : all.filter(({ operation, key }) => operation !== 'delete' || isRemade(key, all));
@@ -126,7 +126,7 @@ export class NetstateReconciler {
     const changes = operations.map((it): RouteChange => {
       const { operation } = it;
       if (operation === 'delete') return { ...it.found.raw, operation };
-      const raw = toRouteObject(it.object, indexes);
+      const raw = toKernelRouteObject(it.object, indexes);
       const isNew = operation === 'add';
       return { ...(isNew ? raw : withoutSameMac(raw, this.#current?.get(it.key)?.raw)), operation };
     });
@@ -136,7 +136,7 @@ export class NetstateReconciler {
     const done = operations.filter((it, i) => {
       const error = results[i] ?? null;
       if (error === null || isAlreadySo(it, error)) return true;
-      problems.push(refused(it.operation === 'delete' ? null : it.object, error));
+      problems.push(kernelRefusal(it.operation === 'delete' ? null : it.object, error));
       return false;
     });
     for (const it of done) {
@@ -175,7 +175,7 @@ function carriersOf({ links, addresses }: Netstate): { readonly link: string; re
   return links.flatMap((link) => {
     if (link.kind !== 'vxlan') return [];
     const below = addresses.filter((it) => it.address === link.local && it.link !== link.name);
-    return below.map((it) => ({ link: link.name, key: keyOf({ type: 'address', it }) }));
+    return below.map((it) => ({ link: link.name, key: netObjectKey({ kind: 'address', it }) }));
   });
 }
 
@@ -190,7 +190,7 @@ function toKnown(
   { key, text, object }: Exclude<NetOperation, { readonly operation: 'delete' }>,
   indexes: ReadonlyMap<string, number>,
 ): KernelObject {
-  return { key, text, isOurs: true, raw: toRouteObject(object, indexes) };
+  return { key, text, isOurs: true, raw: toKernelRouteObject(object, indexes) };
 }
 
 function operationText({ operation, text }: NetOperation): string {
@@ -214,5 +214,5 @@ function isRemade(key: string, operations: readonly NetOperation[]): boolean {
 function isAlreadySo(it: NetOperation, { code }: NftError): boolean {
   if (it.operation === 'delete') return GONE.has(code);
   // The kernel compares all of a rule: there is the very same.
-  return it.object.type === 'rule' && code === 'EEXIST';
+  return it.object.kind === 'rule' && code === 'EEXIST';
 }

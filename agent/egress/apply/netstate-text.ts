@@ -7,7 +7,7 @@ import { peersText } from './wireguard.ts';
  */
 export function netstateText(netstate: Netstate): string {
   const objects = netObjects(netstate);
-  const isLink = ({ type }: NetObject): boolean => type === 'link';
+  const isLink = ({ kind }: NetObject): boolean => kind === 'link';
   const lines = [
     ...objects.filter(isLink).map(objectText),
     ...peersText(netstate),

@@ -11,23 +11,23 @@ export interface NetProblem {
 }
 
 /** The kernel refused to make an object. `error` names it. */
-export function refused(object: NetObject | null, error: NftError): NetProblem {
+export function kernelRefusal(object: NetObject | null, error: NftError): NetProblem {
   const way = object === null ? wayOut(error) : (wayOutOf(object, error) ?? wayOut(error));
   return { code: error.code, message: way === null ? error.message : `${error.message}. ${way}` };
 }
 
 function wayOutOf(object: NetObject, { code, message }: NftError): string | null {
-  if (object.type === 'link' && code === 'EOPNOTSUPP') {
+  if (object.kind === 'link' && code === 'EOPNOTSUPP') {
     const { kind } = object.it;
     return `This kernel has no ${kind} devices: load its module (modprobe ${kind}), which some systems have in a package of further modules`;
   }
-  if (object.type === 'link' && object.it.kind === 'vxlan' && code === 'EEXIST') {
+  if (object.kind === 'link' && object.it.kind === 'vxlan' && code === 'EEXIST') {
     return `Remove the other VXLAN device with id ${object.it.id} and port ${object.it.port} (ip -d link show type vxlan)`;
   }
-  if (object.type === 'nexthop' && /IPv6 is disabled/i.test(message)) {
+  if (object.kind === 'nexthop' && /IPv6 is disabled/i.test(message)) {
     return 'IPv4 goes through the tunnel by IPv6 link-local next hops: IPv6 must be on for its device (net.ipv6.conf.NAME.disable_ipv6=0)';
   }
-  if (object.type === 'nexthop' && code === 'EAFNOSUPPORT') {
+  if (object.kind === 'nexthop' && code === 'EAFNOSUPPORT') {
     return 'IPv4 goes through the tunnel by IPv6 link-local next hops: the kernel must not be started with ipv6.disable=1';
   }
   return code === 'EEXIST' ? 'Another program made it: remove that one, and nodewall makes its own' : null;

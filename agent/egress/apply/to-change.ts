@@ -3,21 +3,21 @@ import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { BITS, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { METRIC, ROUTE_TYPE, RULE_PROTOCOL } from './kernel-object.ts';
-import { isSingle, type NetObject } from './net-object.ts';
+import { isSingleAddress, type NetObject } from './net-object.ts';
 
 const NONE = new Uint8Array(0);
 
 /** The object as the kernel takes it. `links` has the indexes of the links it is on. */
-export function toRouteObject(object: NetObject, links: ReadonlyMap<string, number>): RouteObject {
+export function toKernelRouteObject(object: NetObject, links: ReadonlyMap<string, number>): RouteObject {
   const { protocol } = OWN_NETWORK;
   const indexOf = (name: string): number => links.get(name) ?? 0;
-  switch (object.type) {
+  switch (object.kind) {
     case 'link':
       return { kind: 'link', link: toLink(object.it, indexOf(object.it.name)) };
     case 'address': {
       const { link, address, prefixLength } = object.it;
       const isV6 = address.includes(':');
-      const flags = { noPrefixRoute: isSingle(address, prefixLength), noDad: isV6, deprecated: isV6 };
+      const flags = { noPrefixRoute: isSingleAddress(address, prefixLength), noDad: isV6, deprecated: isV6 };
       const it = {
         link: indexOf(link),
         address: bytesOf(address),
@@ -62,7 +62,7 @@ export function toRouteObject(object: NetObject, links: ReadonlyMap<string, numb
 
 /** Which link the object must be on before it can be made; null: on none. */
 export function linkOf(object: NetObject): string | null {
-  switch (object.type) {
+  switch (object.kind) {
     case 'address':
     case 'neighbour':
       return object.it.link;
@@ -73,7 +73,7 @@ export function linkOf(object: NetObject): string | null {
   }
 }
 
-function toLink(it: Extract<NetObject, { type: 'link' }>['it'], index: number) {
+function toLink(it: Extract<NetObject, { kind: 'link' }>['it'], index: number) {
   const { name, kind, group } = it;
   const any = { index, name, kind, group, isUp: true };
   if (it.kind === 'wireguard') return { ...any, mtu: it.mtu, mac: NONE, vxlan: null };

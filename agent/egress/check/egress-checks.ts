@@ -2,7 +2,7 @@ import type { Config } from '../../../apis/config.ts';
 import {
   type CheckLine,
   firstLine,
-  named,
+  firstNames,
   ok,
   problem,
   ROOT_NEEDED,
@@ -39,7 +39,7 @@ async function marks(): Promise<CheckLine[]> {
     return [
       warning(
         check,
-        `rules of other tables write the bits 0x7f000000 of connections' marks: ${named(tables)}`,
+        `rules of other tables write the bits 0x7f000000 of connections' marks: ${firstNames(tables)}`,
         "such a rule can take a connection's egress gateway away; give it a mask without these bits",
       ),
     ];

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Elements, type Expression, type Netlink, NftError, type Operation } from 'nftables-napi';
+import { type BatchOperation, type Elements, type Expression, type Netlink, NftError } from 'nftables-napi';
 import { lastAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { ARP_CHAINS, ARP_SETS, ARP_TABLE, type ArpTable } from '../render/arp-table.ts';
@@ -96,7 +96,7 @@ interface Found {
 /** A set or chain of the same name is of another kind. */
 const IN_THE_WAY: ReadonlySet<string> = new Set(['EEXIST', 'EBUSY', 'EOPNOTSUPP', 'EINVAL']);
 
-function operations(table: ArpTable): Operation[] {
+function operations(table: ArpTable): BatchOperation[] {
   const rules: Readonly<Record<'input' | 'output', readonly Expression[]>> = {
     input: [
       load(OPERATION, 2),
@@ -111,7 +111,7 @@ function operations(table: ArpTable): Operation[] {
     { ...TABLE, op: 'addSet', set: ARP_SETS.floating, key: KEY, interval: true, id: 2 },
     { ...TABLE, op: 'flush', set: ARP_SETS.floating },
     { ...TABLE, op: 'add', set: ARP_SETS.floating, keyLength: KEY.length, ranges: ranges(table) },
-    ...(['input', 'output'] as const).flatMap((hook): Operation[] => {
+    ...(['input', 'output'] as const).flatMap((hook): BatchOperation[] => {
       const chain = ARP_CHAINS[hook];
       const base = { type: 'filter', hook, priority: 0, policy: 'accept' } as const;
       return [

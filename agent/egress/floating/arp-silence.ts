@@ -4,7 +4,7 @@ import type { Log } from '../../../lib/process/log.ts';
 import type { ArpTable } from '../render/arp-table.ts';
 import type { ArpKeeper } from './arp-keeper.ts';
 
-interface SilenceParts {
+interface ArpSilenceOptions {
   readonly keeper: Pick<ArpKeeper, 'apply' | 'verify'>;
   readonly clock: Clock;
   readonly log: Log;
@@ -15,15 +15,15 @@ const RETRY = 10_000;
 
 /** Keeps the table for ARP as it was wanted last: a failure is logged, and tried again. */
 export class ArpSilence {
-  readonly #parts: SilenceParts;
+  readonly #options: ArpSilenceOptions;
   readonly #lane = new Lane();
   #wanted: ArpTable | null = null;
   #problem: Error | null = null;
   #cancel: () => void = () => {};
   #isClosed = false;
 
-  constructor(parts: SilenceParts) {
-    this.#parts = parts;
+  constructor(options: ArpSilenceOptions) {
+    this.#options = options;
   }
 
   /** Why the kernel may answer for an address that is not alive; null: it is silent. */
@@ -38,7 +38,7 @@ export class ArpSilence {
 
   /** @returns whether somebody else changed it; then the next apply makes it again */
   verify(): Promise<boolean> {
-    return this.#lane.run(() => this.#parts.keeper.verify());
+    return this.#lane.run(() => this.#options.keeper.verify());
   }
 
   close(): void {
@@ -47,7 +47,7 @@ export class ArpSilence {
   }
 
   async #try(): Promise<void> {
-    const { keeper, clock, log } = this.#parts;
+    const { keeper, clock, log } = this.#options;
     this.#cancel();
     try {
       await keeper.apply(this.#wanted);

@@ -11,10 +11,10 @@ import {
   type Renewal,
 } from '../floating-kernel.ts';
 import type { LiveSets } from './live-sets.ts';
-import { announce, type NeighbourLink, type NeighbourParts, probe } from './neighbour-link.ts';
-import { type Place, type PlacePort, Places } from './places.ts';
+import { announce, type NeighbourLink, type NeighbourOptions, probe } from './neighbour-link.ts';
+import { type FloatingPlace, type PlacePort, Places } from './places.ts';
 
-interface FloatingParts extends NeighbourParts {
+interface FloatingAddressesOptions extends NeighbourOptions {
   readonly live: Pick<LiveSets, 'read' | 'add' | 'renew' | 'delete'>;
   readonly port: PlacePort;
   readonly log: Log;
@@ -24,7 +24,7 @@ interface FloatingParts extends NeighbourParts {
 
 /** An address that is alive by the last call. */
 interface Held {
-  readonly place: Place;
+  readonly place: FloatingPlace;
   until: number;
   stop: () => void;
 }
@@ -34,16 +34,16 @@ const LOOK = 1;
 
 /** The floating addresses of this machine in its kernel. */
 export class FloatingAddresses implements FloatingKernel {
-  readonly #parts: FloatingParts;
+  readonly #options: FloatingAddressesOptions;
   readonly #held = new Map<string, Held>();
 
-  constructor(parts: FloatingParts) {
-    this.#parts = parts;
+  constructor(options: FloatingAddressesOptions) {
+    this.#options = options;
   }
 
   /** An element without its address, or the other way round, is removed. */
   async read(): Promise<readonly LiveAddress[]> {
-    const { live, port, clock } = this.#parts;
+    const { live, port, clock } = this.#options;
     const places = await Places.read(port);
     const present = new Map(places.present().map((place) => [place.address, place]));
     const elements = await live.read();
@@ -60,7 +60,7 @@ export class FloatingAddresses implements FloatingKernel {
   }
 
   async assign(addresses: readonly OwnedAddress[], until: number): Promise<readonly AddressConflict[]> {
-    const { live, port, clock, speaks } = this.#parts;
+    const { live, port, clock, speaks } = this.#options;
     const problem = addresses.some(({ address }) => !address.includes(':')) ? speaks() : null;
     if (problem !== null) throw new Error('the table arp nodewall is not in place', { cause: problem });
     const places = await Places.read(port);
@@ -90,7 +90,7 @@ export class FloatingAddresses implements FloatingKernel {
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly string[]> {
-    const ended = new Set(await this.#parts.live.renew(renewals));
+    const ended = new Set(await this.#options.live.renew(renewals));
     this.renewed(renewals.filter(({ address }) => !ended.has(address)));
     return [...ended];
   }
@@ -107,13 +107,13 @@ export class FloatingAddresses implements FloatingKernel {
       this.#held.get(address)?.stop();
       this.#held.delete(address);
     }
-    await this.#parts.live.delete(addresses);
-    await (await Places.read(this.#parts.port)).remove(new Set(addresses));
+    await this.#options.live.delete(addresses);
+    await (await Places.read(this.#options.port)).remove(new Set(addresses));
   }
 
   /** Drops those that are of none of these pools. */
   async leave(pools: MemberSet): Promise<void> {
-    const present = (await Places.read(this.#parts.port)).present().map(({ address }) => address);
+    const present = (await Places.read(this.#options.port)).present().map(({ address }) => address);
     const outside = present.filter((address) => !hasAddress(pools, address));
     if (outside.length > 0) await this.drop(outside);
   }
@@ -141,7 +141,7 @@ export class FloatingAddresses implements FloatingKernel {
   }
 
   async #putBack(): Promise<void> {
-    const { port, clock, log } = this.#parts;
+    const { port, clock, log } = this.#options;
     try {
       const places = await Places.read(port);
       const present = new Set(places.present().map(({ address }) => address));
@@ -176,10 +176,10 @@ export class FloatingAddresses implements FloatingKernel {
     }
     const isAlive = (address: string): boolean => {
       const one = held.get(address);
-      return one !== undefined && this.#held.get(address) === one && this.#parts.clock.now() < one.until;
+      return one !== undefined && this.#held.get(address) === one && this.#options.clock.now() < one.until;
     };
     for (const [link, addresses] of byLink(wanted.map(({ place }) => place))) {
-      const stop = announce(this.#parts, link, addresses, isAlive);
+      const stop = announce(this.#options, link, addresses, isAlive);
       for (const address of addresses) {
         const one = held.get(address);
         if (one !== undefined) one.stop = () => stop(address);
@@ -187,9 +187,9 @@ export class FloatingAddresses implements FloatingKernel {
     }
   }
 
-  async #conflicts(places: Places, wanted: readonly Place[]): Promise<AddressConflict[]> {
+  async #conflicts(places: Places, wanted: readonly FloatingPlace[]): Promise<AddressConflict[]> {
     const isOwn = (mac: Uint8Array): boolean => places.isOwnMac(mac);
-    const asked = byLink(wanted).map(([link, addresses]) => probe(this.#parts, link, addresses, isOwn));
+    const asked = byLink(wanted).map(([link, addresses]) => probe(this.#options, link, addresses, isOwn));
     const found = (await Promise.all(asked)).flatMap((one) => [...one]);
     return found.map(([address, mac]) => ({
       address,
@@ -201,7 +201,7 @@ export class FloatingAddresses implements FloatingKernel {
 }
 
 /** The addresses for which somebody may ask, by the link on which they do. */
-function byLink(places: readonly Place[]): [NeighbourLink, string[]][] {
+function byLink(places: readonly FloatingPlace[]): [NeighbourLink, string[]][] {
   const links = new Map<number, [NeighbourLink, string[]]>();
   for (const { address, neighbours } of places) {
     if (neighbours === null) continue;

@@ -1,4 +1,10 @@
-import { type Generation, type Netlink, NftError, type Operation, type TimedElements } from 'nftables-napi';
+import {
+  type BatchOperation,
+  type Generation,
+  type Netlink,
+  NftError,
+  type TimedElements,
+} from 'nftables-napi';
 import { type Family, familyOf, formatAddress, parseAddress, WIDTH } from '../../../lib/net/address.ts';
 import { packAddress, unpackAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
@@ -8,7 +14,7 @@ import type { ElementsCommand } from '../../apply/plan/command.ts';
 import { TABLE } from '../../render/ruleset.ts';
 import type { Renewal } from '../floating-kernel.ts';
 import { ARP_SETS, ARP_TABLE } from '../render/arp-table.ts';
-import { NAME } from '../render/tunnel-rules.ts';
+import { EGRESS_NAMES } from '../render/tunnel-rules.ts';
 
 /** One set of the kernel that has floating addresses while they are alive. */
 interface LiveSet {
@@ -21,19 +27,19 @@ const INET = { family: TABLE.family, table: TABLE.name } as const;
 const ARP: LiveSet = { family: ARP_TABLE.family, table: ARP_TABLE.name, set: ARP_SETS.live };
 /** An IPv4 address is alive if it is in both; else only one half of its silence ends. */
 const SETS: Readonly<Record<Family, readonly LiveSet[]>> = {
-  4: [{ ...INET, set: NAME.live(4) }, ARP],
-  6: [{ ...INET, set: NAME.live(6) }],
+  4: [{ ...INET, set: EGRESS_NAMES.live(4) }, ARP],
+  6: [{ ...INET, set: EGRESS_NAMES.live(6) }],
 };
 
 /** Those of the table that the reconciler keeps. */
-export const LIVE_SETS: readonly string[] = [NAME.live(4), NAME.live(6)];
+export const LIVE_SETS: readonly string[] = [EGRESS_NAMES.live(4), EGRESS_NAMES.live(6)];
 
 /** Milliseconds: the kernel rounds timeouts up to its clock's ticks. */
 const TICK = 10;
 /** Milliseconds that the way to the kernel may take before a timeout is set again. */
 const SLOW = 50;
 
-export interface LiveParts {
+export interface LiveSetsOptions {
   readonly netlink: Pick<Netlink, 'batch'>;
   readonly timed: Pick<TimedElements, 'read'>;
   readonly clock: Pick<Clock, 'now'>;
@@ -56,19 +62,19 @@ export interface LiveElement {
  * moment.
  */
 export class LiveSets {
-  readonly #parts: LiveParts;
+  readonly #options: LiveSetsOptions;
   /** Not for renewals, which bring nothing back to life: a table's replacement may take seconds. */
   readonly #lane = new Lane();
 
-  constructor(parts: LiveParts) {
-    this.#parts = parts;
+  constructor(options: LiveSetsOptions) {
+    this.#options = options;
   }
 
   async read(): Promise<readonly LiveElement[]> {
     const found = new Map<string, number[]>();
     for (const family of [4, 6] as const) {
       for (const set of SETS[family]) {
-        for (const { key, milliseconds } of (await this.#parts.timed.read(set)) ?? []) {
+        for (const { key, milliseconds } of (await this.#options.timed.read(set)) ?? []) {
           if (key.length !== WIDTH[family]) continue;
           const address = formatAddress(unpackAddress(family, key, 0));
           found.set(address, [...(found.get(address) ?? []), milliseconds]);
@@ -119,11 +125,11 @@ export class LiveSets {
   }
 
   async #replaced(kernel: Kernel, commands: Parameters<Kernel['transact']>[0]) {
-    const { clock, timed } = this.#parts;
+    const { clock, timed } = this.#options;
     const ends: Renewal[] = [];
     const more: ElementsCommand[] = [];
     for (const family of [4, 6] as const) {
-      const set = { ...INET, set: NAME.live(family) };
+      const set = { ...INET, set: EGRESS_NAMES.live(family) };
       const found = ((await timed.read(set)) ?? []).filter(({ milliseconds }) => milliseconds > TICK);
       if (found.length === 0) continue;
       for (const { key, milliseconds } of found)
@@ -152,7 +158,7 @@ export class LiveSets {
     isThere: boolean,
     families: readonly LiveSet['family'][] = ['inet', 'arp'],
   ): Promise<string[]> {
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const over = new Set<string>();
     for (;;) {
       const now = clock.now();
@@ -184,7 +190,7 @@ export class LiveSets {
       elements(address).map((element): Step => ({ address, operation: { ...element, op: 'delete' } })),
     );
     while (steps.length > 0) {
-      const refused = new Set<Operation>();
+      const refused = new Set<BatchOperation>();
       await this.#commit(steps, refused);
       if (refused.size === 0) return;
       steps = steps.filter(({ operation }) => !refused.has(operation));
@@ -195,10 +201,10 @@ export class LiveSets {
    * One transaction.
    * @returns the addresses that are not there any more; then nothing was changed
    */
-  async #commit(steps: readonly Step[], refused = new Set<Operation>()): Promise<Set<string>> {
+  async #commit(steps: readonly Step[], refused = new Set<BatchOperation>()): Promise<Set<string>> {
     try {
-      const { generation } = await this.#parts.netlink.batch(steps.map(({ operation }) => operation));
-      this.#parts.committed(generation);
+      const { generation } = await this.#options.netlink.batch(steps.map(({ operation }) => operation));
+      this.#options.committed(generation);
       return new Set();
     } catch (error) {
       if (!(error instanceof NftError)) throw error;
@@ -217,7 +223,7 @@ export class LiveSets {
 
 interface Step {
   readonly address: string;
-  readonly operation: Operation;
+  readonly operation: BatchOperation;
 }
 
 function elements(address: string, families: readonly LiveSet['family'][] = ['inet', 'arp']) {

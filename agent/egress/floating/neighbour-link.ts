@@ -19,7 +19,7 @@ export interface NeighbourLink {
   readonly mac: Uint8Array;
 }
 
-export interface NeighbourParts {
+export interface NeighbourOptions {
   readonly open: OpenFrames;
   readonly clock: Clock;
 }
@@ -53,18 +53,18 @@ const FRAMES = {
  * answered
  */
 export async function probe(
-  parts: NeighbourParts,
+  options: NeighbourOptions,
   link: NeighbourLink,
   addresses: readonly string[],
   isOwn: (mac: Uint8Array) => boolean,
 ): Promise<ReadonlyMap<string, Uint8Array>> {
-  const asked = byProtocol(addresses).map(([protocol, own]) => probeBy(protocol, parts, link, own, isOwn));
+  const asked = byProtocol(addresses).map(([protocol, own]) => probeBy(protocol, options, link, own, isOwn));
   return new Map((await Promise.all(asked)).flatMap((found) => [...found]));
 }
 
 async function probeBy(
   protocol: PacketProtocol,
-  { open, clock }: NeighbourParts,
+  { open, clock }: NeighbourOptions,
   { index, mac }: NeighbourLink,
   addresses: readonly string[],
   isOwn: (mac: Uint8Array) => boolean,
@@ -103,7 +103,7 @@ async function probeBy(
  * @returns a function that ends it for an address
  */
 export function announce(
-  { open, clock }: NeighbourParts,
+  { open, clock }: NeighbourOptions,
   { index, mac }: NeighbourLink,
   addresses: readonly string[],
   goesOn: (address: string) => boolean,

@@ -17,7 +17,7 @@ export interface PlacePort {
 }
 
 /** Where an address is, or is to be put. */
-export interface Place {
+export interface FloatingPlace {
   readonly address: string;
   /** Index of the interface; null: the dummy device, which has to be made. */
   readonly link: number | null;
@@ -48,7 +48,7 @@ export class Places {
   }
 
   /** The floating addresses that are on interfaces. */
-  present(): Place[] {
+  present(): FloatingPlace[] {
     return this.#addresses.flatMap((it) => {
       if (!isFloating(it)) return [];
       const { index = 0, name, mac } = this.#links.find(({ index }) => index === it.link) ?? {};
@@ -66,7 +66,7 @@ export class Places {
    * On the interface whose subnet holds it, where the kernel answers those who ask for it; else,
    * and where nobody asks, on the dummy device.
    */
-  placeOf({ address: text, announce }: OwnedAddress): Place {
+  placeOf({ address: text, announce }: OwnedAddress): FloatingPlace {
     const address = parseAddress(text);
     if (address === null) throw new RangeError(`${text} is no address`);
     const foreign = this.#addresses.find((it) => !isFloating(it) && textOf(it) === text);
@@ -99,7 +99,7 @@ export class Places {
   }
 
   /** Puts them on their interfaces. Those that are there stay. */
-  async put(places: readonly Place[]): Promise<void> {
+  async put(places: readonly FloatingPlace[]): Promise<void> {
     const dummy = places.some(({ link }) => link === null)
       ? await this.#makeDummy(places.filter(({ link }) => link === null))
       : 0;
@@ -152,7 +152,7 @@ export class Places {
     ];
   }
 
-  async #makeDummy([first]: readonly Place[]): Promise<number> {
+  async #makeDummy([first]: readonly FloatingPlace[]): Promise<number> {
     const link = {
       index: 0,
       name: DUMMY,

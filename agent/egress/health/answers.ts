@@ -1,5 +1,5 @@
 /** When something that is asked again and again counts as lost, and as back. */
-export interface Patience {
+export interface LossThresholds {
   /** So many questions in a row without an answer: lost. */
   readonly losses: number;
   /** So many answers in a row: back. */
@@ -17,7 +17,11 @@ export const UNASKED: Answers = { isLost: false, inRow: 0 };
 
 export const LOST: Answers = { isLost: true, inRow: 0 };
 
-export function withAnswer({ isLost, inRow }: Answers, isAnswered: boolean, patience: Patience): Answers {
+export function withAnswer(
+  { isLost, inRow }: Answers,
+  isAnswered: boolean,
+  patience: LossThresholds,
+): Answers {
   if (isAnswered !== isLost) return { isLost, inRow: 0 };
   const now = inRow + 1;
   const enough = isLost ? patience.answers : patience.losses;

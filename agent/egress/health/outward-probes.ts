@@ -11,7 +11,7 @@ import { type Answers, UNASKED, withAnswer } from './answers.ts';
 const ANSWERS = 2;
 
 /** One destination that is asked again and again. */
-export interface Question {
+interface Question {
   /** The result of the last time; null: it could not be asked. */
   result(): boolean | null;
   ask(): void;

@@ -4,12 +4,12 @@ import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { linkLocal } from '../render/tunnel.ts';
-import { type Answers, LOST, type Patience, UNASKED, withAnswer } from './answers.ts';
+import { type Answers, LOST, type LossThresholds, UNASKED, withAnswer } from './answers.ts';
 import { slotsOf } from './without-lost.ts';
 
 /** Milliseconds between two questions to a gateway node. */
 export const PROBE_INTERVAL = 200;
-const PATIENCE: Patience = { losses: 3, answers: 5 };
+const PATIENCE: LossThresholds = { losses: 3, answers: 5 };
 /** Answers to older questions count no more; a second and a half is longer than any tunnel. */
 const KEPT_QUESTIONS = 8;
 /** Read in a turn: more than the socket's buffer holds, so a flood does not stop the agent. */

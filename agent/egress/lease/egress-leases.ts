@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { VERSION } from '../../../lib/process/version.ts';
 import type { EgressHealthReport } from '../health/health-report.ts';
-import { LeaseThread, type LeaseThreadParts } from './lease-thread.ts';
+import { LeaseThread, type LeaseThreadOptions } from './lease-thread.ts';
 import type { LeaseCounts } from './thread-messages.ts';
 
-interface EgressLeasesParts
+interface EgressLeasesOptions
   extends Pick<
-    LeaseThreadParts,
+    LeaseThreadOptions,
     'node' | 'authorities' | 'addresses' | 'replicas' | 'kernel' | 'clock' | 'log'
   > {
   readonly controller: { readonly url: URL; readonly tokenFile: string };
@@ -30,7 +30,7 @@ export async function startLeases({
   controller,
   counted,
   ...parts
-}: EgressLeasesParts): Promise<EgressLeases> {
+}: EgressLeasesOptions): Promise<EgressLeases> {
   const thread = new LeaseThread({
     ...parts,
     boot: (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim(),

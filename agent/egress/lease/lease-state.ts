@@ -1,5 +1,10 @@
 import type { LeaseGrant, LeaseRequest } from '../../../apis/egress/lease.ts';
-import type { Candidacy, OwnedAddress, OwnedSlot } from '../../../apis/egress/node-egress.ts';
+import {
+  type Candidacy,
+  type OwnedAddress,
+  type OwnedSlot,
+  slotKey,
+} from '../../../apis/egress/node-egress.ts';
 import type { AddressConflict, Renewal } from '../floating-kernel.ts';
 
 /** The part of the controller's view that leases need. */
@@ -157,10 +162,6 @@ export const INITIAL_LEASES: LeaseState = {
   stoppedAt: null,
   isExtended: false,
 };
-
-export function slotKey({ gateway, slot }: Pick<OwnedSlot, 'gateway' | 'slot'>): string {
-  return `${slot} ${gateway}`;
-}
 
 /** The key of what is alive and belongs to no slot of this node. */
 export const NO_SLOT = slotKey({ gateway: '', slot: '' });

@@ -1,4 +1,5 @@
 import { LEASE_MARGIN, type LeaseGrant } from '../../../apis/egress/lease.ts';
+import { slotKey } from '../../../apis/egress/node-egress.ts';
 import {
   emptySlot,
   type LeaseEffect,
@@ -7,9 +8,8 @@ import {
   type LeaseView,
   NO_SLOT,
   type SlotLease,
-  slotKey,
 } from './lease-state.ts';
-import { settle } from './settle.ts';
+import { withDueEffects } from './settle.ts';
 
 export interface LeaseStep {
   readonly state: LeaseState;
@@ -40,7 +40,7 @@ const AWAY_LOGGED_AFTER = 1_000;
 export function leaseStep(state: LeaseState, event: LeaseEvent, now: number): LeaseStep {
   const logs: LeaseEffect[] = [];
   const next = begun(happened(state, event, now, logs), now, logs);
-  const settled = settle(next, now);
+  const settled = withDueEffects(next, now);
   return { state: settled.state, effects: [...logs, ...settled.effects] };
 }
 

@@ -16,7 +16,7 @@ import type {
   ToLeaseThread,
 } from './thread-messages.ts';
 
-export interface LeaseThreadParts extends Omit<LeaseThreadData, 'origin'> {
+export interface LeaseThreadOptions extends Omit<LeaseThreadData, 'origin'> {
   readonly authorities: Authorities;
   /** The addresses at which the controller was reached. */
   readonly addresses: () => readonly string[];
@@ -44,7 +44,7 @@ const LONGEST_END = 3_000;
  * begins with the first view that needs it: on most nodes, none ever does.
  */
 export class LeaseThread {
-  readonly #parts: LeaseThreadParts;
+  readonly #options: LeaseThreadOptions;
   #worker: Worker | null = null;
   #egress: NodeEgress | null = null;
   /** The egress of the rules in force; null: none are. */
@@ -63,9 +63,9 @@ export class LeaseThread {
   /** Called with `released` or `stopped`, or if the thread ends. */
   #ended: () => void = () => {};
 
-  constructor(parts: LeaseThreadParts) {
-    this.#parts = parts;
-    this.#drops = new EarlyDrops(parts.kernel);
+  constructor(options: LeaseThreadOptions) {
+    this.#options = options;
+    this.#drops = new EarlyDrops(options.kernel);
   }
 
   /** The controller's view, from its stream. */
@@ -117,7 +117,7 @@ export class LeaseThread {
       if (!this.#isSwept) void this.#dropFound();
       return;
     }
-    const { node, boot, url, tokenFile, userAgent, authorities, log } = this.#parts;
+    const { node, boot, url, tokenFile, userAgent, authorities, log } = this.#options;
     const workerData: LeaseThreadData = { node, boot, url, tokenFile, userAgent, origin: authorities.origin };
     const worker = new Worker(siblingModule(import.meta, 'lease-worker'), { workerData });
     this.#worker = worker;
@@ -137,12 +137,12 @@ export class LeaseThread {
     this.#worker = null;
     this.#cancelRefresh();
     this.#ended();
-    if (!this.#isClosed) this.#cancelRestart = this.#parts.clock.after(RESTART, () => this.#start());
+    if (!this.#isClosed) this.#cancelRestart = this.#options.clock.after(RESTART, () => this.#start());
   }
 
   /** Drops addresses of an earlier process, where nothing is this node's any more. */
   async #dropFound(): Promise<void> {
-    const { kernel, log } = this.#parts;
+    const { kernel, log } = this.#options;
     this.#isSwept = true;
     try {
       const found = await kernel.read();
@@ -173,7 +173,7 @@ export class LeaseThread {
   }
 
   #refresh(): void {
-    const { authorities, addresses, replicas, clock, log } = this.#parts;
+    const { authorities, addresses, replicas, clock, log } = this.#options;
     this.#cancelRefresh();
     this.#cancelRefresh = clock.after(REFRESH, () => this.#refresh());
     authorities.read().then(
@@ -184,7 +184,7 @@ export class LeaseThread {
   }
 
   #receive(message: FromLeaseThread, worker: Worker): void {
-    const { kernel, clock, authorities, log, counted } = this.#parts;
+    const { kernel, clock, authorities, log, counted } = this.#options;
     switch (message.kind) {
       case 'take':
       case 'drop':
@@ -213,7 +213,7 @@ export class LeaseThread {
 
   /** Reads the addresses that are alive of an earlier process, for the thread's first state. */
   async #read(worker: Worker): Promise<void> {
-    const { kernel, clock, log } = this.#parts;
+    const { kernel, clock, log } = this.#options;
     try {
       const found = await kernel.read();
       const now = monotonicClock.now();
@@ -231,7 +231,7 @@ export class LeaseThread {
 
   /** The result of a call is an event of the thread that asked for it, and of no later one. */
   async #call(call: KernelCall, worker: Worker): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const { key } = call;
     try {
       if (call.kind === 'drop') {
@@ -248,7 +248,7 @@ export class LeaseThread {
 
   #end(kind: 'release' | 'stop'): Promise<void> {
     return new Promise((resolve) => {
-      const cancel = this.#parts.clock.after(LONGEST_END, () => this.#ended());
+      const cancel = this.#options.clock.after(LONGEST_END, () => this.#ended());
       this.#ended = () => {
         cancel();
         this.#ended = () => {};

@@ -23,7 +23,7 @@ interface Settled {
  * Decides by the state alone which effects are due now: calls of the kernel, the next request, the
  * timer. Each effect is in the new state, so that settling twice does nothing twice.
  */
-export function settle(state: LeaseState, now: number): Settled {
+export function withDueEffects(state: LeaseState, now: number): Settled {
   const { phase } = state;
   if (phase === 'starting' || phase === 'ended') return { state, effects: [arm(Number.POSITIVE_INFINITY)] };
   const effects: LeaseEffect[] = [];

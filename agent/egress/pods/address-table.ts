@@ -1,7 +1,7 @@
-import type { Attachment } from './attachment.ts';
+import type { PodAttachment } from './attachment.ts';
 
 interface Place {
-  readonly attachment: Attachment;
+  readonly attachment: PodAttachment;
   /** Later ones count where two have one address. */
   readonly at: number;
 }
@@ -12,7 +12,7 @@ export class AddressTable {
   readonly #byAddress = new Map<string, Map<string, Place>>();
 
   /** @param id of the attachment; one that it had before is replaced */
-  set(id: string, attachment: Attachment, at: number): void {
+  set(id: string, attachment: PodAttachment, at: number): void {
     this.delete(id);
     const place = { attachment, at };
     this.#places.set(id, place);

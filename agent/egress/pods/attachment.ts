@@ -3,7 +3,7 @@ import { asFields, asList, type FieldMap } from '../../../apis/schema/json-schem
 import { type Address, formatAddress, parseAddress } from '../../../lib/net/address.ts';
 
 /** A pod's interface as CNI made it. */
-export interface Attachment {
+export interface PodAttachment {
   /** As podKey. */
   readonly pod: string;
   readonly network: string;
@@ -28,7 +28,7 @@ const MOST_ADDRESSES = 64;
  * Reads a file of libcni's result cache (cachedInfo, kind cniCacheV1). Null: it is of no pod.
  * Throws a CniFormatError.
  */
-export function readCachedResult(text: string): Attachment | null {
+export function readCachedResult(text: string): PodAttachment | null {
   const { kind, ...fields } = parsed(text);
   if (kind !== 'cniCacheV1')
     throw new CniFormatError(`kind: must be cniCacheV1, not ${JSON.stringify(kind)}`);
@@ -60,7 +60,12 @@ export interface PluginCall {
 }
 
 /** As readCachedResult, of a plugin's call. */
-export function readPluginCall({ args, container, interface: name, config }: PluginCall): Attachment | null {
+export function readPluginCall({
+  args,
+  container,
+  interface: name,
+  config,
+}: PluginCall): PodAttachment | null {
   const named = new Map(
     args.split(';').map((pair) => {
       const at = pair.indexOf('=');
@@ -78,8 +83,8 @@ export function readPluginCall({ args, container, interface: name, config }: Plu
 
 function toAttachment(
   args: ReadonlyMap<string, string>,
-  { result, ...rest }: Omit<Attachment, 'pod' | 'addresses'> & { readonly result: unknown },
-): Attachment | null {
+  { result, ...rest }: Omit<PodAttachment, 'pod' | 'addresses'> & { readonly result: unknown },
+): PodAttachment | null {
   const [namespace, name, uid = ''] = ['NAMESPACE', 'NAME', 'UID'].map((part) => args.get(`K8S_POD_${part}`));
   // The loopback network, or containers that are no pods.
   if (namespace === undefined || name === undefined || rest.interface === 'lo') return null;

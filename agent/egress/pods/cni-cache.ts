@@ -3,7 +3,7 @@ import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
-import { type Attachment, readCachedResult } from './attachment.ts';
+import { type PodAttachment, readCachedResult } from './attachment.ts';
 
 /** Milliseconds between two readings of the directory, for lost events and files without any. */
 const INTERVAL = 10_000;
@@ -18,7 +18,7 @@ interface CniCacheOptions {
   readonly log: Log;
   readonly clock: Clock;
   /** A file was written or removed (null); `at`: when it was written (milliseconds since 1970). */
-  readonly changed: (name: string, attachment: Attachment | null, at: number) => void;
+  readonly changed: (name: string, attachment: PodAttachment | null, at: number) => void;
 }
 
 /**

@@ -9,7 +9,7 @@ import { type Envelope, withResolved } from '../../apply/envelope.ts';
 import { linkLocal } from '../render/tunnel.ts';
 import { AddressTable } from './address-table.ts';
 import { AskedClaims } from './asked-claims.ts';
-import type { Attachment } from './attachment.ts';
+import type { PodAttachment } from './attachment.ts';
 import { type Claim, type ClaimMessage, peerAt } from './claim.ts';
 import type { ClaimPort, ReceiveClaims } from './claim-socket.ts';
 import { ClaimedArrivals } from './claimed-arrivals.ts';
@@ -44,7 +44,7 @@ type AllClaims = Pick<ClaimedSources, 'sources' | 'waiting'> & Pick<NodeEgress, 
 
 /** A plugin's call that waits for its pod to be in force. */
 interface Waiting {
-  readonly attachment: Attachment;
+  readonly attachment: PodAttachment;
   readonly resolve: () => void;
 }
 
@@ -162,7 +162,7 @@ export class EgressPods {
    * A plugin says what CNI is about to make.
    * @returns resolves once the pod's connections go their way; `signal` ends the wait
    */
-  add(attachment: Attachment, signal: AbortSignal): Promise<void> {
+  add(attachment: PodAttachment, signal: AbortSignal): Promise<void> {
     const id = fileName(attachment);
     this.#byPlugin.set(id, this.#options.clock.now());
     this.#table.set(id, attachment, Number.POSITIVE_INFINITY);
@@ -179,19 +179,19 @@ export class EgressPods {
   }
 
   /** A plugin says that CNI removes it. */
-  remove(attachment: Attachment): void {
+  remove(attachment: PodAttachment): void {
     this.#byPlugin.delete(fileName(attachment));
     this.#table.delete(fileName(attachment));
     this.#tableChanged(false);
   }
 
   /** Whether the controller has named the pod. */
-  isKnown({ pod }: Pick<Attachment, 'pod'>): boolean {
+  isKnown({ pod }: Pick<PodAttachment, 'pod'>): boolean {
     return this.#baseEgress?.pods.has(pod) === true;
   }
 
   /** Whether the pod's addresses are in force with its class, or the cluster's gate is off. */
-  isReady(attachment: Attachment): boolean {
+  isReady(attachment: PodAttachment): boolean {
     const { pod, addresses } = attachment;
     if (this.#base !== null && this.#baseEgress === undefined) return true;
     const id = this.#baseEgress?.pods.get(pod);
@@ -227,7 +227,7 @@ export class EgressPods {
     this.#options.next(withResolved(from, state));
   }
 
-  #fileChanged(name: string, attachment: Attachment | null, at: number): void {
+  #fileChanged(name: string, attachment: PodAttachment | null, at: number): void {
     const since = this.#byPlugin.get(name);
     if (attachment !== null) this.#byPlugin.delete(name);
     // The file of a plugin's result follows at the end of the whole chain.
@@ -316,7 +316,7 @@ export class EgressPods {
 }
 
 /** The name of libcni's file. */
-function fileName({ network, container, interface: name }: Attachment): string {
+function fileName({ network, container, interface: name }: PodAttachment): string {
   return `${network}-${container}-${name}`;
 }
 

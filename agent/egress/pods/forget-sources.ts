@@ -35,7 +35,7 @@ function toKey(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex');
 }
 
-interface ForgettingParts {
+interface ForgettingSourcesOptions {
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
   readonly which: ForgottenConnections;
@@ -46,7 +46,10 @@ interface ForgettingParts {
  * come and go, and tries again what it refused. Then the next pod of an address may have
  * connections: they are ended as well, and begin anew.
  */
-export function forgettingSources({ which, ...parts }: ForgettingParts): Retried<ReadonlySet<string>> {
+export function forgettingSources({
+  which,
+  ...parts
+}: ForgettingSourcesOptions): Retried<ReadonlySet<string>> {
   return retriedDeletion({
     ...parts,
     problem: 'cannot end the connections of pods that ended',

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Log } from '../../../lib/process/log.ts';
-import type { Attachment } from './attachment.ts';
+import type { PodAttachment } from './attachment.ts';
 import { PluginServer } from './plugin-server.ts';
 import { releasePlugin, requiredFile } from './release-plugin.ts';
 
@@ -20,7 +20,7 @@ describe('the CNI plugin nodewall-egress', () => {
   let now = 0;
   let isKnown = true;
   let isReady = true;
-  const calls: [string, Attachment][] = [];
+  const calls: [string, PodAttachment][] = [];
   beforeEach(async () => {
     stateDir = await mkdtemp(join(tmpdir(), 'nodewall-plugin-'));
     calls.length = 0;

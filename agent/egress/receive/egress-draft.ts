@@ -9,7 +9,7 @@ import {
   fromEntries,
   toEntries,
 } from '../../../apis/egress/entries.ts';
-import { readEnd, readEntry } from '../../../apis/egress/entry-json.ts';
+import { readEgressEntry, readEnd } from '../../../apis/egress/entry-json.ts';
 import {
   bucketsOf,
   type EgressMessage,
@@ -167,7 +167,7 @@ class EgressDraft implements ExtensionDraft {
 
   #setAll(part: EgressPart, entries: unknown): void {
     for (const [key, written] of Object.entries(entries ?? {}))
-      this.#change(part, key, readEntry(part, key, written));
+      this.#change(part, key, readEgressEntry(part, key, written));
   }
 
   #change(part: EgressPart, key: string, value: EgressValues[EgressPart] | undefined): void {

@@ -3,7 +3,7 @@ import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
 import { pace } from '../../../lib/process/pace.ts';
-import { timeText } from '../../record/record.ts';
+import { microsecondsText } from '../../record/record.ts';
 import type { RecordLog, Writer } from '../../record/writer.ts';
 import { GATEWAY } from '../render/marks.ts';
 import { type EgressRecord, type GapRecord, toBinding } from './egress-record.ts';
@@ -127,6 +127,6 @@ export class BindingRecorder {
   }
 
   #gapRecord(reason: GapRecord['reason']): GapRecord {
-    return { time: timeText(Date.now() * 1000), node: this.#options.node, event: 'gap', reason };
+    return { time: microsecondsText(Date.now() * 1000), node: this.#options.node, event: 'gap', reason };
   }
 }

@@ -2,10 +2,10 @@ import type { ConntrackEvent } from 'nftables-napi';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { present } from '../../../lib/sharing/present.ts';
-import { addressOf } from '../../connections/connection-flows.ts';
+import { addressOfBytes } from '../../connections/connection-flows.ts';
 import { type Protocol, protocolName } from '../../record/packet.ts';
-import { timeText } from '../../record/record.ts';
-import { policyText } from '../render/counted.ts';
+import { microsecondsText } from '../../record/record.ts';
+import { qualifiedPolicyText } from '../render/counted.ts';
 import { policyOfConnection } from './connection-policy.ts';
 
 /** The file in the state directory. */
@@ -62,13 +62,13 @@ export function toBinding(
   wall: number,
 ): BindingRecord {
   const { original, reply, protocol } = entry;
-  const [source, destination] = [addressOf(original.source), addressOf(reply.source)];
+  const [source, destination] = [addressOfBytes(original.source), addressOfBytes(reply.source)];
   const src = formatAddress(source);
   const isOwn = egress.sources.has(src);
   const podNode = isOwn ? node : egress.arrivals.get(src)?.node;
   const found = isOwn ? policyOfConnection(egress, source, destination) : null;
   return {
-    time: timeText(wall),
+    time: microsecondsText(wall),
     node,
     event,
     id,
@@ -76,8 +76,8 @@ export function toBinding(
     src,
     ...port('srcPort', original.sourcePort),
     ...present({ podNode }),
-    ...(found === null ? {} : { policy: policyText(found.policy) }),
-    address: formatAddress(addressOf(reply.destination)),
+    ...(found === null ? {} : { policy: qualifiedPolicyText(found.policy) }),
+    address: formatAddress(addressOfBytes(reply.destination)),
     ...port('port', reply.destinationPort),
     dst: formatAddress(destination),
     ...port('dstPort', reply.sourcePort),

@@ -11,7 +11,7 @@ import type { EgressMetrics } from '../egress-metrics.ts';
 import { BindingRecorder } from './binding-recorder.ts';
 import { EGRESS_RECORDS } from './egress-record.ts';
 
-interface Parts {
+interface EgressRecordingOptions {
   readonly options: { readonly node: string; readonly stateDir: string };
   readonly config: Config;
   readonly log: Log;
@@ -29,7 +29,7 @@ export interface EgressRecording {
  * does not ask for them.
  */
 export async function egressRecording(
-  parts: Parts,
+  parts: EgressRecordingOptions,
   series: Pick<EgressMetrics, 'records'> | null,
 ): Promise<EgressRecording | null> {
   const { options, config, log, clock, metrics } = parts;

@@ -2,7 +2,7 @@ import { compareText } from '../../../lib/sharing/order.ts';
 import type { BindingRecord, EgressRecord, GapRecord } from './egress-record.ts';
 
 /** A connection that left by a gateway, from its two lines. */
-export interface Binding extends Omit<BindingRecord, 'time' | 'event'> {
+export interface GatewayBinding extends Omit<BindingRecord, 'time' | 'event'> {
   /** Null: before the first line that there is. */
   readonly begun: string | null;
   /** Null: it goes on, or its end was not recorded. */
@@ -20,7 +20,7 @@ export interface BindingQuery {
 
 export interface Found {
   /** In the order in which they began. */
-  readonly bindings: readonly Binding[];
+  readonly bindings: readonly GatewayBinding[];
   /** Where connections may be missing. */
   readonly gaps: readonly GapRecord[];
   /** Lines that are no records. */
@@ -35,8 +35,8 @@ export async function findBindings(
   lines: AsyncIterable<string | null>,
   { address, port, during }: BindingQuery,
 ): Promise<Found> {
-  const bindings = new Map<string, Binding>();
-  const done: Binding[] = [];
+  const bindings = new Map<string, GatewayBinding>();
+  const done: GatewayBinding[] = [];
   const gaps: GapRecord[] = [];
   let bad = 0;
   for await (const line of lines) {
@@ -59,11 +59,11 @@ export async function findBindings(
   return { bindings: all.sort((a, b) => compareText(startOf(a), startOf(b))), gaps, bad };
 }
 
-function overlaps({ begun, ended }: Binding, { from, to }: { from: number; to: number }): boolean {
+function overlaps({ begun, ended }: GatewayBinding, { from, to }: { from: number; to: number }): boolean {
   return (begun === null || Date.parse(begun) <= to) && (ended === null || Date.parse(ended) >= from);
 }
 
-function startOf({ begun, ended }: Binding): string {
+function startOf({ begun, ended }: GatewayBinding): string {
   return begun ?? ended ?? '';
 }
 

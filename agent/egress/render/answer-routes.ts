@@ -124,7 +124,7 @@ export function answerRoute(
 }
 
 /** A pod network of a node. */
-export interface PodNetwork extends Interval {
+interface PodNetwork extends Interval {
   readonly family: Family;
   /** The CIDR. */
   readonly text: string;

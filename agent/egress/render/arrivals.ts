@@ -14,10 +14,10 @@ import {
   type VerdictMap,
 } from '../../render/verdict-map.ts';
 import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
-import { destinationChain, type RenderedClass, type Target } from './classes.ts';
+import { type DestinationChain, destinationChain, type RenderedClass } from './classes.ts';
 import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
 import { takeChain } from './outcomes.ts';
-import { claims, echoes, inSet, NAME } from './tunnel-rules.ts';
+import { claims, EGRESS_NAMES, echoes, inSet } from './tunnel-rules.ts';
 
 const refuse = dropRule('unknown-pod', NOT_SERVED);
 const arrivalsMap = (family: Family): string => `egress-arrivals-v${family}`;
@@ -49,7 +49,7 @@ export class ArrivalRenderer {
   };
   /** Chains by name, with the number of pods. */
   readonly #made = new Map<string, { readonly rendered: RenderedClass; pods: number }>();
-  readonly #arrive = plainChain(NAME.arrive, arriveRules());
+  readonly #arrive = plainChain(EGRESS_NAMES.arrive, arriveRules());
   readonly #macOf = memo(({ mac }: TunnelEnd) => packMac(mac));
   #maps: Readonly<Record<Family, VerdictMap>> = { 4: noArrivals(4), 6: noArrivals(6) };
 
@@ -109,7 +109,9 @@ function arriveRules() {
     // Known connections have a mark and do not come here.
     dropRule('unknown-pod', NOT_SERVED, { match: 'ctConfirmed' }),
     // Pods' nodes send nothing else.
-    ...FAMILIES.map((family) => dropRule('unknown-pod', INSIDE, inSet(family, 'daddr', NAME.inside(family)))),
+    ...FAMILIES.map((family) =>
+      dropRule('unknown-pod', INSIDE, inSet(family, 'daddr', EGRESS_NAMES.inside(family))),
+    ),
     ...FAMILIES.map((family) =>
       plainRule({ kind: 'addressMacMap', family, map: arrivalsMap(family) }, { match: 'ctNew' }),
     ),
@@ -122,10 +124,10 @@ function toWay(family: Family, takes: EgressArrival['takes']): Way {
   const everything = (1n << BigInt(BITS[family])) - 1n;
   const isAll = first?.range.first === 0n && first.range.last === everything;
   if (first !== undefined && isAll) return { verdict: gotoChain(takeChain(first.take)), made: null };
-  const targets = takes.map(({ range, take }): Target => ({ range, chain: takeChain(take) }));
+  const targets = takes.map(({ range, take }): DestinationChain => ({ range, chain: takeChain(take) }));
   const content = targets.map(({ range, chain }) => [String(range.first), String(range.last), chain]);
   const chain = `egress-arrival-${shortHash(10, family, content)}`;
-  const none: Record<Family, Target[]> = { 4: [], 6: [] };
+  const none: Record<Family, DestinationChain[]> = { 4: [], 6: [] };
   return {
     verdict: gotoChain(chain),
     made: destinationChain(chain, { ...none, [family]: targets }, [refuse]),

@@ -16,7 +16,7 @@ export interface RenderedClass {
 }
 
 /** Which chain a destination leads to. */
-export interface Target {
+export interface DestinationChain {
   readonly range: Interval;
   readonly chain: string;
 }
@@ -27,7 +27,7 @@ export interface Target {
  */
 export function destinationChain(
   name: string,
-  targets: Readonly<Record<Family, readonly Target[]>>,
+  targets: Readonly<Record<Family, readonly DestinationChain[]>>,
   last: Chain['rules'] = [],
 ): RenderedClass {
   const maps = FAMILIES.flatMap((family) => rangeMap(name, family, targets[family]) ?? []);
@@ -38,7 +38,11 @@ export function destinationChain(
 }
 
 /** Null: there are no ranges. */
-export function rangeMap(words: string, family: Family, targets: readonly Target[]): VerdictMap | null {
+export function rangeMap(
+  words: string,
+  family: Family,
+  targets: readonly DestinationChain[],
+): VerdictMap | null {
   if (targets.length === 0) return null;
   const pack = (value: bigint): Uint8Array => packAddress({ family, value });
   const entries = targets.map(({ range, chain }) => ({
@@ -93,7 +97,7 @@ export class ClassRenderer {
     const chains = ranges.map(({ outcome }) => chainOf(byId, outcome));
     const before = this.#classes.get(one.id);
     if (before?.class === one && before.chains.every((chain, i) => chain === chains[i])) return before;
-    const targets = (list: readonly DestinationRange[]): Target[] =>
+    const targets = (list: readonly DestinationRange[]): DestinationChain[] =>
       list.map(({ range, outcome }) => ({ range, chain: chainOf(byId, outcome) }));
     const rendered = destinationChain(classChain(one.id), { 4: targets(one.ipv4), 6: targets(one.ipv6) });
     return { class: one, chains, rendered };

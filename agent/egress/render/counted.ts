@@ -11,12 +11,12 @@ const AUDIT = 'egress-audit ';
 const DROP = 'egress-drop ';
 
 export function policyId(policy: EgressPolicyName): string {
-  return POLICY + policyText(policy);
+  return POLICY + qualifiedPolicyText(policy);
 }
 
 /** The id of a policy in mode Audit. */
 export function auditId(policy: EgressPolicyName): string {
-  return AUDIT + policyText(policy);
+  return AUDIT + qualifiedPolicyText(policy);
 }
 
 export function dropId(reason: EgressDropReason): string {
@@ -24,7 +24,7 @@ export function dropId(reason: EgressDropReason): string {
 }
 
 /** `EgressPolicy NAMESPACE/NAME`, with the API group if it is not ours. */
-export function policyText({ kind, namespace, name, apiGroup }: EgressPolicyName): string {
+export function qualifiedPolicyText({ kind, namespace, name, apiGroup }: EgressPolicyName): string {
   const path = namespace === '' ? name : `${namespace}/${name}`;
   return apiGroup === 'nodewall.io' ? `${kind} ${path}` : `${kind}.${apiGroup} ${path}`;
 }
@@ -43,7 +43,7 @@ export type EgressCount =
   | { readonly audited: string }
   | { readonly reason: string };
 
-/** The policy (policyText) or the drop reason of an id; null: it is of neither. */
+/** The policy (qualifiedPolicyText) or the drop reason of an id; null: it is of neither. */
 export function egressCount(id: string): EgressCount | null {
   if (id.startsWith(POLICY)) return { policy: id.slice(POLICY.length) };
   if (id.startsWith(AUDIT)) return { audited: id.slice(AUDIT.length) };

@@ -9,9 +9,9 @@ import {
   byWireGuard,
   CLAIMS,
   claims,
+  EGRESS_NAMES,
   echoes,
   inSet,
-  NAME,
   nodes,
   OWN_PORTS,
   ofWireGuard,
@@ -40,7 +40,7 @@ const HAS_SLOT = (of: typeof MARK_CT): Match[] => [of(NUMBER_MASK, 0, true), of(
 const IS_TAKEN = (of: typeof MARK_CT): Match => of(GATEWAY, GATEWAY);
 
 const goto = (chain: string): Statement => ({ kind: 'goto', chain });
-const RESTORE: Statement = { kind: 'markMap', of: 'ct', mask: MARK_MASK, map: NAME.restore };
+const RESTORE: Statement = { kind: 'markMap', of: 'ct', mask: MARK_MASK, map: EGRESS_NAMES.restore };
 /** Whether it has a way, whatever its mark says by now. */
 export const LABEL = (negated: boolean): Match => ({ match: 'ctLabel', bits: HAS_WAY, negated });
 const ACCEPT: Statement = { kind: 'accept' };
@@ -89,17 +89,17 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     ...sentChains(tunnel('oifgroup'), hasTunnel, encrypts),
     // After the destination NAT of kube-proxy and of NodePorts (-100), before routing.
     base(STEER, { hook: 'prerouting', priority: -80 }, [
-      plainRule(goto(NAME.marked), MARK_CT(MARK_MASK, 0, true)),
+      plainRule(goto(EGRESS_NAMES.marked), MARK_CT(MARK_MASK, 0, true)),
       ...(judges
         ? [
             // Begun before the policies were, or left alone by them.
             plainRule(ACCEPT, fromPods, { match: 'ctEstablished' }, LABEL(true)),
             // Somebody else has taken the mark away.
-            plainRule(goto(NAME.gone), fromPods, LABEL(false)),
-            plainRule({ kind: 'jump', chain: NAME.choose }, fromPods),
+            plainRule(goto(EGRESS_NAMES.gone), fromPods, LABEL(false)),
+            plainRule({ kind: 'jump', chain: EGRESS_NAMES.choose }, fromPods),
           ]
         : []),
-      plainRule(goto(NAME.arrive), tunnel('iifgroup')),
+      plainRule(goto(EGRESS_NAMES.arrive), tunnel('iifgroup')),
     ]),
     ...reverseChains(tunnel('iifgroup')),
     markedChain(tunnel('iifgroup')),
@@ -108,7 +108,7 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     // Before the masquerade of CNI and kube-proxy (100), which then find the connection translated.
     base('egress-bind', { type: 'nat', hook: 'postrouting', priority: 90 }, [
       ...FAMILIES.map((family) => plainRule({ kind: 'snat', family, to: 'saddr' }, tunnel('oifgroup'))),
-      plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.translate }),
+      plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: EGRESS_NAMES.translate }),
     ]),
     ...(takes || hasFloating ? [sealChain(tunnel('oifgroup', true), hasFloating)] : []),
     ...(hasFloating ? [silence()] : []),
@@ -133,30 +133,30 @@ function reverseChains(fromTunnel: Match): Chain[] {
         ...[fromTunnel, ORIGINAL],
       ),
     ]),
-    plainChain(NAME.answered, [plainRule(clearMark()), plainRule(ACCEPT)]),
+    plainChain(EGRESS_NAMES.answered, [plainRule(clearMark()), plainRule(ACCEPT)]),
   ];
 }
 
 /** Packets of connections that have a mark. */
 function markedChain(fromTunnel: Match): Chain {
-  return plainChain(NAME.marked, [
+  return plainChain(EGRESS_NAMES.marked, [
     // All packets of a connection go as its first one.
     plainRule(RESTORE, ORIGINAL),
-    plainRule(goto(NAME.gone), ORIGINAL),
+    plainRule(goto(EGRESS_NAMES.gone), ORIGINAL),
     // At the gateway: the answer goes back to the pod's node.
     plainRule(RESTORE, IS_TAKEN(MARK_CT)),
     // At the pod's node: the answer comes from the gateway.
-    plainRule(goto(NAME.answered), fromTunnel, MARK_CT(GATEWAY, 0)),
+    plainRule(goto(EGRESS_NAMES.answered), fromTunnel, MARK_CT(GATEWAY, 0)),
     // The pod learns of the end when it answers.
     plainRule(ACCEPT, fromTunnel, MARK_CT(MARK_MASK, ENDED)),
-    plainRule(goto(NAME.arrive), fromTunnel),
+    plainRule(goto(EGRESS_NAMES.arrive), fromTunnel),
   ]);
 }
 
 /** The way of these connections is not there any more. They cannot leave with another address. */
 function goneChain(fromPods: Match): Chain {
   const isTcp: Match = { match: 'l4proto', protocols: ['tcp'] };
-  return plainChain(NAME.gone, [
+  return plainChain(EGRESS_NAMES.gone, [
     { ...plainRule({ kind: 'reject', with: 'tcp reset' }, fromPods, isTcp), counter: true, comment: GONE },
     dropRule('no-route', GONE),
   ]);
@@ -167,10 +167,10 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
   const toPods: Match = { ...notToPods, negated: false };
   return [
     base('egress-guard', { hook: 'forward', priority: -150 }, [
-      plainRule({ kind: 'jump', chain: NAME.foreign }, TUNNEL_PORT),
+      plainRule({ kind: 'jump', chain: EGRESS_NAMES.foreign }, TUNNEL_PORT),
       // All other traffic.
       plainRule(ACCEPT, MARK_CT(MARK_MASK, 0), MARK_META(MARK_MASK, 0), LABEL(true)),
-      plainRule(goto(NAME.enter), toTunnel),
+      plainRule(goto(EGRESS_NAMES.enter), toTunnel),
       // Routed: answers to pods have the mark again, for others that save it.
       plainRule(RESTORE, fromTunnel, REPLY, ...HAS_SLOT(MARK_CT)),
       // At the gateway: whatever is inside, the pods behind its interfaces are.
@@ -187,14 +187,14 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
     ]),
     // A pod's packet, whose CNI would give it this Node's address: the other end would believe it.
     plainChain(
-      NAME.foreign,
+      EGRESS_NAMES.foreign,
       FAMILIES.map((family) => ({
         ...plainRule({ kind: 'drop' }, nodes(family, 'daddr')),
         counter: true,
         comment: NODES_ONLY,
       })),
     ),
-    plainChain(NAME.enter, [
+    plainChain(EGRESS_NAMES.enter, [
       // Both ends of a connection learn the largest segment that the tunnel takes: its SYN goes
       // through the tunnel at the pod's node, the answer to it at the gateway.
       plainRule({ kind: 'maxSegment', size: 'rt mtu' }, { match: 'tcpSyn' }),
@@ -216,7 +216,7 @@ function sealChain(notToTunnel: Match, hasFloating: boolean): Chain {
       : []),
     // Others' source NAT may be first, and each connection has one.
     plainRule(
-      { kind: 'markMap', of: 'meta', mask: MARK_MASK, map: NAME.sealed },
+      { kind: 'markMap', of: 'meta', mask: MARK_MASK, map: EGRESS_NAMES.sealed },
       ...[IS_TAKEN(MARK_META), notToTunnel, { match: 'ctNew' } as const],
     ),
   ]);
@@ -227,8 +227,8 @@ const GONE = 'the way of this connection is gone';
 /** A floating address whose lease has run out: as the source of what this node sends. */
 function dead(family: Family): Match[] {
   return [
-    inSet(family, 'saddr', NAME.floating(family)),
-    { match: 'notInSet', family, field: 'saddr', set: NAME.live(family) },
+    inSet(family, 'saddr', EGRESS_NAMES.floating(family)),
+    { match: 'notInSet', family, field: 'saddr', set: EGRESS_NAMES.live(family) },
   ];
 }
 
@@ -259,7 +259,7 @@ const NEIGHBOURS: Match = {
  * accepted.
  */
 export function toNodeRules(hasTunnel: boolean): NftRule[] {
-  return hasTunnel ? [plainRule({ kind: 'jump', chain: NAME.toNode })] : [];
+  return hasTunnel ? [plainRule({ kind: 'jump', chain: EGRESS_NAMES.toNode })] : [];
 }
 
 function untracked(encrypts: boolean, ...fields: readonly ('saddr' | 'daddr')[]): NftRule[] {
@@ -270,7 +270,12 @@ function untracked(encrypts: boolean, ...fields: readonly ('saddr' | 'daddr')[])
 /** A sender with a Node's key must have an address of a Node too. */
 function notOfNodes(port: Match): NftRule[] {
   return FAMILIES.map((family) =>
-    dropCounted(NODES_ONLY, port, { match: 'notInSet', family, field: 'saddr', set: NAME.nodes(family) }),
+    dropCounted(NODES_ONLY, port, {
+      match: 'notInSet',
+      family,
+      field: 'saddr',
+      set: EGRESS_NAMES.nodes(family),
+    }),
   );
 }
 
@@ -288,27 +293,27 @@ function betweenNodes(fields: readonly ('saddr' | 'daddr')[], ...matches: readon
  */
 function sentChains(toTunnel: Match, hasTunnel: boolean, encrypts: boolean): Chain[] {
   const inner = [echoes('egress'), claims('egress')].map((matches) =>
-    plainRule(goto(NAME.sentInner), toTunnel, ...matches),
+    plainRule(goto(EGRESS_NAMES.sentInner), toTunnel, ...matches),
   );
   return [
     base('egress-send', { hook: 'output', priority: -300 }, [
       ...(hasTunnel ? inner : []),
-      plainRule(goto(NAME.sent), OWN_PORTS),
+      plainRule(goto(EGRESS_NAMES.sent), OWN_PORTS),
       ...(encrypts ? betweenNodes(['daddr'], WIREGUARD_PORT) : []),
     ]),
-    plainChain(NAME.sent, [
-      ...(hasTunnel ? [plainRule(goto(NAME.sentOuter), MARK_META(MARK_MASK, SENT))] : []),
+    plainChain(EGRESS_NAMES.sent, [
+      ...(hasTunnel ? [plainRule(goto(EGRESS_NAMES.sentOuter), MARK_META(MARK_MASK, SENT))] : []),
       { ...plainRule({ kind: 'drop' }, { match: 'fromSocket' }), counter: true, comment: TUNNEL_ONLY },
-      ...(hasTunnel ? [plainRule(goto(NAME.sentOuter), TUNNEL_PORT)] : []),
+      ...(hasTunnel ? [plainRule(goto(EGRESS_NAMES.sentOuter), TUNNEL_PORT)] : []),
     ]),
     ...(hasTunnel
       ? [
           // Echoes: a full table of connections is no sign of a lost gateway.
-          plainChain(NAME.sentInner, [
+          plainChain(EGRESS_NAMES.sentInner, [
             plainRule({ kind: 'setMark', to: 'meta', from: 'meta', mask: OTHER_BITS, value: SENT }),
             plainRule({ kind: 'notrack' }),
           ]),
-          plainChain(NAME.sentOuter, [plainRule(clearMark()), ...untracked(encrypts, 'daddr')]),
+          plainChain(EGRESS_NAMES.sentOuter, [plainRule(clearMark()), ...untracked(encrypts, 'daddr')]),
         ]
       : []),
   ];
@@ -322,13 +327,13 @@ function tunnelChains(fromTunnel: Match, floating: readonly NftRule[], encrypts:
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
     base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
-      plainRule(goto(NAME.untracked), TUNNEL_PORT),
+      plainRule(goto(EGRESS_NAMES.untracked), TUNNEL_PORT),
       plainRule({ kind: 'notrack' }, fromTunnel, ...echoes('ingress')),
       plainRule({ kind: 'notrack' }, fromTunnel, ...claims('ingress')),
     ]),
-    plainChain(NAME.untracked, untracked(encrypts, 'saddr', 'daddr')),
-    plainChain(NAME.toNode, [
-      plainRule(goto(NAME.outer), TUNNEL_PORT),
+    plainChain(EGRESS_NAMES.untracked, untracked(encrypts, 'saddr', 'daddr')),
+    plainChain(EGRESS_NAMES.toNode, [
+      plainRule(goto(EGRESS_NAMES.outer), TUNNEL_PORT),
       ...(encrypts ? notOfNodes(WIREGUARD_PORT) : []),
       plainRule(RETURN, fromTunnel, ...echoes('ingress')),
       plainRule(RETURN, fromTunnel, ...claims('ingress')),
@@ -338,16 +343,16 @@ function tunnelChains(fromTunnel: Match, floating: readonly NftRule[], encrypts:
       ...(floating.length > 0 ? [plainRule(RETURN, NEIGHBOURS)] : []),
       ...floating,
     ]),
-    plainChain(NAME.outer, [
+    plainChain(EGRESS_NAMES.outer, [
       ...floating,
       ...(encrypts ? [dropCounted(ENCRYPTED, byWireGuard('iifgroup', true))] : []),
       // The MAC in it decides who the pod's node is: it must be that of the outer address.
       ...FAMILIES.map((family) =>
-        plainRule({ kind: 'addressInnerMacMap', family, map: NAME.outerEnds(family) }),
+        plainRule({ kind: 'addressInnerMacMap', family, map: EGRESS_NAMES.outerEnds(family) }),
       ),
       { ...plainRule({ kind: 'drop' }), counter: true, comment: NODES_ONLY },
     ]),
-    plainChain(NAME.knownOuter, [plainRule(RETURN)]),
+    plainChain(EGRESS_NAMES.knownOuter, [plainRule(RETURN)]),
   ];
 }
 
@@ -381,7 +386,7 @@ function dropCounted(comment: string, ...matches: readonly Match[]): NftRule {
 /** No reset, no ICMP error: the connection may live on at another node. */
 function toFloating(): NftRule[] {
   return FAMILIES.map((family) => ({
-    ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', NAME.floating(family))),
+    ...plainRule({ kind: 'drop' }, inSet(family, 'daddr', EGRESS_NAMES.floating(family))),
     counter: true,
     comment: 'no connection has this address here',
   }));

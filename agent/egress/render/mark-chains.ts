@@ -7,7 +7,7 @@ import { dropRule } from './drops.ts';
 import { seal, translation } from './gateway.ts';
 import { labelsOf, labelsOfOthers, MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
 import { slotChain, takeChain } from './outcomes.ts';
-import { NAME } from './tunnel-rules.ts';
+import { EGRESS_NAMES } from './tunnel-rules.ts';
 
 interface MarkChains {
   readonly chains: readonly Chain[];
@@ -65,13 +65,21 @@ export function markChains({ slots, takes, ended }: NodeEgress): MarkChains {
   }));
   return {
     chains: [...own, ...chains],
-    maps: [map(NAME.restore, restore), map(NAME.translate, translate), map(NAME.sealed, sealed)],
+    maps: [
+      map(EGRESS_NAMES.restore, restore),
+      map(EGRESS_NAMES.translate, translate),
+      map(EGRESS_NAMES.sealed, sealed),
+    ],
   };
 }
 
 /** Another program has given the connection the mark of another one. */
 function isOthers(mark: number): NftRule {
-  return plainRule(gotoChain(NAME.gone), { match: 'ctLabel', bits: labelsOfOthers(mark), negated: false });
+  return plainRule(gotoChain(EGRESS_NAMES.gone), {
+    match: 'ctLabel',
+    bits: labelsOfOthers(mark),
+    negated: false,
+  });
 }
 
 /**

@@ -23,7 +23,7 @@ import {
   TUNNEL,
   TUNNEL_ADDRESS,
   tunnelMtu,
-  WIREGUARD,
+  WIREGUARD_TUNNEL,
   wireguardMtu,
 } from './tunnel.ts';
 
@@ -197,7 +197,7 @@ const NO_CARRIER: ReturnType<typeof wireguard> = { links: [], addresses: [], sys
 
 /** The device that carries the tunnel, with a route to those of all nodes. */
 function wireguard(tunnel: TunnelEnd, underlay: number): Pick<Netstate, 'links' | 'addresses' | 'sysctls'> {
-  const { link: name, group } = WIREGUARD;
+  const { link: name, group } = WIREGUARD_TUNNEL;
   return {
     links: [{ kind: 'wireguard', name, group, mtu: wireguardMtu(tunnel, underlay) }],
     addresses: [{ link: name, address: outerAddress(tunnel), prefixLength: 64 }],
@@ -213,7 +213,7 @@ function wireguardPeers(peers: NodeEgress['peers'], ownKey: string | undefined):
   const known = [...peers.values()].flatMap((end): NetPeer[] =>
     end.key === undefined || end.key === '' || end.key === ownKey
       ? []
-      : [{ link: WIREGUARD.link, key: end.key, endpoint: end.address, address: outerAddress(end) }],
+      : [{ link: WIREGUARD_TUNNEL.link, key: end.key, endpoint: end.address, address: outerAddress(end) }],
   );
   // A key is one peer.
   const byKey = new Map(known.map((peer) => [peer.key, peer]));

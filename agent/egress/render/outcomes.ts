@@ -5,7 +5,7 @@ import { chainName, comment } from '../../render/name.ts';
 import { plainChain, plainRule } from '../../render/plain.ts';
 import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
-import { auditId, policyId, policyText } from './counted.ts';
+import { auditId, policyId, qualifiedPolicyText } from './counted.ts';
 import { dropChain } from './drops.ts';
 
 /** The chain in which a slot's number is written into the marks. */
@@ -34,7 +34,7 @@ const AUDIT_CHAIN = 'egress-audit';
 export function outcomeChain(outcome: EgressOutcome): RenderedOutcome {
   const { policy, audited, action } = outcome;
   const audits = audited.map((one) => auditChain(one));
-  const said = policy === null ? 'no policy' : policyText(policy);
+  const said = policy === null ? 'no policy' : qualifiedPolicyText(policy);
   const rules = [
     ...audits.map(({ name }) => plainRule({ kind: 'jump', chain: name })),
     ...statements(action).map(
@@ -56,7 +56,7 @@ function auditChain(policy: EgressPolicyName): Chain {
     matches: [],
     counter: true,
     statement: { kind: 'return' },
-    comment: comment(`audit: ${policyText(policy)}`),
+    comment: comment(`audit: ${qualifiedPolicyText(policy)}`),
   };
   const chain = plainChain(chainName(AUDIT_CHAIN, shortHash(10, policy), words(policy)), [rule]);
   return { ...chain, ruleId: auditId(policy) };

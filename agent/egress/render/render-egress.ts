@@ -16,7 +16,7 @@ import { frameChains, toNodeRules } from './frame.ts';
 import { sealedChains, takeChains } from './gateway.ts';
 import { markChains } from './mark-chains.ts';
 import { linkLocal, outerAddress } from './tunnel.ts';
-import { inSet, NAME, tunnelMatches } from './tunnel-rules.ts';
+import { EGRESS_NAMES, inSet, tunnelMatches } from './tunnel-rules.ts';
 
 type Part = Pick<ExtraRules, 'chains' | 'sets' | 'maps'>;
 
@@ -176,8 +176,8 @@ function sourceRules(egress: SourceParts): Part {
   const members = toMemberSet([], known);
   return {
     chains: [
-      plainChain(NAME.choose, chooseRules(egress)),
-      plainChain(NAME.known, [
+      plainChain(EGRESS_NAMES.choose, chooseRules(egress)),
+      plainChain(EGRESS_NAMES.known, [
         // Another pod with its address.
         plainRule({ kind: 'return' }, { match: 'noRouteBack' }),
         plainRule({ kind: 'accept' }),
@@ -203,10 +203,12 @@ function chooseRules({ hasClasses }: SourceParts): NftRule[] {
     plainRule({ kind: 'return' }, { match: 'ctConfirmed' }),
     // Pods that no policy selects, first: nothing else is asked about them.
     ...FAMILIES.map((family) =>
-      plainRule({ kind: 'jump', chain: NAME.known }, inSet(family, 'saddr', knownSet(family))),
+      plainRule({ kind: 'jump', chain: EGRESS_NAMES.known }, inSet(family, 'saddr', knownSet(family))),
     ),
     plainRule({ kind: 'return' }, { match: 'local', field: 'daddr' }),
-    ...FAMILIES.map((family) => plainRule({ kind: 'return' }, inSet(family, 'daddr', NAME.inside(family)))),
+    ...FAMILIES.map((family) =>
+      plainRule({ kind: 'return' }, inSet(family, 'daddr', EGRESS_NAMES.inside(family))),
+    ),
     dropRule('unknown-pod', 'no address behind this interface', { match: 'noRouteBack' }),
     plainRule(gotoChain(SOURCES), { match: 'ctNew' }),
     // Neither new nor established: nothing would translate it.
@@ -217,7 +219,7 @@ function chooseRules({ hasClasses }: SourceParts): NftRule[] {
 function tunnelEnds(peers: NodeEgress['peers']): NamedSet {
   const ends = [...peers.values()].map(({ mac }) => linkLocal(mac));
   return {
-    name: NAME.ends,
+    name: EGRESS_NAMES.ends,
     family: 6,
     key: 'address',
     interval: false,
@@ -229,7 +231,7 @@ function tunnelEnds(peers: NodeEgress['peers']): NamedSet {
 /** The outer address and the MAC of each end. */
 function outerEnds({ peers, answers }: Pick<NodeEgress, 'peers'> & { answers: NodeEgress['answers'] }) {
   const ends = [...withFormer(peers, answers).values()];
-  const known = gotoChain(NAME.knownOuter);
+  const known = gotoChain(EGRESS_NAMES.knownOuter);
   return FAMILIES.map((family): VerdictMap => {
     const entries = ends.flatMap((end): [string, MapEntry][] => {
       const { mac } = end;
@@ -238,24 +240,27 @@ function outerEnds({ peers, answers }: Pick<NodeEgress, 'peers'> & { answers: No
       if (address?.family !== family) return [];
       return [[`${text} ${mac}`, { first: packAddressMac(address, mac), verdict: known }]];
     });
-    const declared = { name: NAME.outerEnds(family), key: 'addressInnerMac', family } as const;
+    const declared = { name: EGRESS_NAMES.outerEnds(family), key: 'addressInnerMac', family } as const;
     return toVerdictMap({ ...declared, interval: false, fixed: false }, [...new Map(entries).values()]);
   });
 }
 
 function memberSets({ nodes, floating, inside }: NodeEgress): NamedSet[] {
   return [
-    ...setsOf(NAME.inside, inside, 'never steered', true),
+    ...setsOf(EGRESS_NAMES.inside, inside, 'never steered', true),
     ...setsOf(
-      NAME.nodes,
+      EGRESS_NAMES.nodes,
       nodes,
       'addresses of Nodes',
       nodes.v4.prefixes.length + nodes.v6.prefixes.length > 0,
     ),
-    ...setsOf(NAME.floating, floating, 'addresses of the pools', true),
-    ...setsOf(NAME.live, toMemberSet([], []), 'alive on this node, each while its lease lasts', false).map(
-      (set) => ({ ...set, timed: true as const }),
-    ),
+    ...setsOf(EGRESS_NAMES.floating, floating, 'addresses of the pools', true),
+    ...setsOf(
+      EGRESS_NAMES.live,
+      toMemberSet([], []),
+      'alive on this node, each while its lease lasts',
+      false,
+    ).map((set) => ({ ...set, timed: true as const })),
   ];
 }
 

@@ -3,10 +3,10 @@ import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import type { Direction } from '../../../apis/objects.ts';
 import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import type { Match, MatchOf } from '../../render/ruleset.ts';
-import { CLAIM_PORT, TUNNEL, WIREGUARD } from './tunnel.ts';
+import { CLAIM_PORT, TUNNEL, WIREGUARD_TUNNEL } from './tunnel.ts';
 
 /** Names of the chains, sets and maps that the frame refers to. */
-export const NAME = {
+export const EGRESS_NAMES = {
   choose: 'egress-choose',
   known: 'egress-known',
   marked: 'egress-marked',
@@ -52,10 +52,10 @@ export const WIREGUARD_PORT: Match = {
   match: 'port',
   protocol: 'udp',
   field: 'dport',
-  ranges: [[WIREGUARD.port, WIREGUARD.port]],
+  ranges: [[WIREGUARD_TUNNEL.port, WIREGUARD_TUNNEL.port]],
 };
 
-const WIREGUARD_NETWORK = parseCidr(`${WIREGUARD.network}::/64`)?.cidr;
+const WIREGUARD_NETWORK = parseCidr(`${WIREGUARD_TUNNEL.network}::/64`)?.cidr;
 
 /** An address of a WireGuard device. */
 export function ofWireGuard(field: 'saddr' | 'daddr'): Match {
@@ -65,7 +65,7 @@ export function ofWireGuard(field: 'saddr' | 'daddr'): Match {
 
 /** The packet comes by, or leaves by, the WireGuard device. */
 export function byWireGuard(field: 'iifgroup' | 'oifgroup', negated = false): Match {
-  return { match: 'interfaceGroup', field, groups: [WIREGUARD.group], negated };
+  return { match: 'interfaceGroup', field, groups: [WIREGUARD_TUNNEL.group], negated };
 }
 
 /** The tunnel's own ports: for outer packets, and for claims in them. */
@@ -84,7 +84,7 @@ export const CLAIMS: MatchOf<'port'> = {
 };
 
 export function nodes(family: Family, field: 'saddr' | 'daddr'): Match {
-  return inSet(family, field, NAME.nodes(family));
+  return inSet(family, field, EGRESS_NAMES.nodes(family));
 }
 
 export function inSet(family: Family, field: 'saddr' | 'daddr', set: string): Match {
@@ -95,7 +95,7 @@ export function inSet(family: Family, field: 'saddr' | 'daddr', set: string): Ma
 export function echoes(direction: Direction): Match[] {
   const field = direction === 'ingress' ? 'saddr' : 'daddr';
   return [
-    inSet(6, field, NAME.ends),
+    inSet(6, field, EGRESS_NAMES.ends),
     {
       match: 'icmp',
       protocol: 'icmpv6',
@@ -110,7 +110,7 @@ export function echoes(direction: Direction): Match[] {
  */
 export function claims(direction: Direction): Match[] {
   const from: Match = { ...CLAIMS, field: 'sport' };
-  return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', NAME.ends), from, CLAIMS];
+  return [inSet(6, direction === 'ingress' ? 'saddr' : 'daddr', EGRESS_NAMES.ends), from, CLAIMS];
 }
 
 /**

@@ -23,7 +23,7 @@ export const TUNNEL_ADDRESS = '169.254.74.12';
 export const USUAL_MTU = 1500;
 
 /** The WireGuard device that carries it, where it is encrypted. */
-export const WIREGUARD = { link: 'nodewall-wg', ...OWN_NETWORK.wireguard } as const;
+export const WIREGUARD_TUNNEL = { link: 'nodewall-wg', ...OWN_NETWORK.wireguard } as const;
 
 /** Outer headers in bytes: Ethernet, IP, UDP, VXLAN, without the outer Ethernet header. */
 const OVERHEAD: Readonly<Record<Family, number>> = { 4: 50, 6: 70 };
@@ -61,7 +61,7 @@ export function leastUnderlayMtu(end: Carried): number {
 
 /** The address of a node's WireGuard device, which its MAC in the tunnel gives. */
 function wireguardAddress(mac: string): string {
-  return linkLocal(mac).replace('fe80::', `${WIREGUARD.network}:`);
+  return linkLocal(mac).replace('fe80::', `${WIREGUARD_TUNNEL.network}:`);
 }
 
 /** The IPv6 link-local address of an interface with this MAC (RFC 4291 appendix A). */

@@ -1,12 +1,12 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import { FIELDS, type Field } from '../lib/entry.ts';
-import type { Family, SetType } from '../lib/set.ts';
+import type { SetFamily, SetType } from '../lib/set.ts';
 import { Refusal, syntax } from './refusal.ts';
 
 /** A set's header, as far as it says how elements are. */
 export interface ElementRules {
   readonly type: SetType;
-  readonly family: Family;
+  readonly family: SetFamily;
   /** The mask of an address before it is stored; null: none. */
   readonly mask: bigint | null;
   /** The numbers that a bitmap holds, first and last. */
@@ -27,7 +27,7 @@ export interface Element {
 }
 
 /** One element, or those that a range of addresses or ports stands for. */
-export function toElements(rules: ElementRules, text: string): Element[] {
+export function expandElements(rules: ElementRules, text: string): Element[] {
   const fields: readonly Field[] = FIELDS[rules.type];
   const texts = text.split(',');
   if (texts.length < fields.length && rules.type !== 'bitmap:ip,mac') {
@@ -74,17 +74,17 @@ function toParts(rules: ElementRules, field: Field, text: string): Part[] {
   }
 }
 
-export function bitsOf(family: Family): number {
+export function bitsOf(family: SetFamily): number {
   return family === 'inet' ? 32 : 128;
 }
 
-export function toAddress(family: Family, text: string): bigint {
+export function parseSetAddress(family: SetFamily, text: string): bigint {
   if (!(family === 'inet' ? isIPv4 : isIPv6)(text)) {
     throw syntax(`cannot parse ${text}: resolving to ${family === 'inet' ? 'IPv4' : 'IPv6'} address failed`);
   }
   if (family === 'inet') return text.split('.').reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   const [, dotted = ''] = /:(\d+\.\d+\.\d+\.\d+)$/.exec(text) ?? [];
-  const low = dotted === '' ? 0n : toAddress('inet', dotted);
+  const low = dotted === '' ? 0n : parseSetAddress('inet', dotted);
   const plain = text.replace(
     dotted,
     dotted === '' ? '' : `${(low >> 16n).toString(16)}:${(low & 0xffffn).toString(16)}`,
@@ -97,7 +97,7 @@ export function toAddress(family: Family, text: string): bigint {
   return [...head, ...zeros, ...tail].reduce((sum, word) => sum * 65_536n + BigInt(`0x${word}`), 0n);
 }
 
-export function addressText(family: Family, address: bigint): string {
+function addressText(family: SetFamily, address: bigint): string {
   const take = (bits: bigint, count: number) =>
     Array.from(
       { length: count },
@@ -118,28 +118,28 @@ export function addressText(family: Family, address: bigint): string {
   return `${words.slice(0, at).join(':')}::${words.slice(at + longest).join(':')}`;
 }
 
-export function maskOf(family: Family, length: number): bigint {
+export function maskOf(family: SetFamily, length: number): bigint {
   const bits = BigInt(bitsOf(family));
   return ((1n << BigInt(length)) - 1n) << (bits - BigInt(length));
 }
 
-function prefixText(family: Family, { address, length }: Prefix): string {
+function prefixText(family: SetFamily, { address, length }: Prefix): string {
   const text = addressText(family, address);
   return length === bitsOf(family) ? text : `${text}/${length}`;
 }
 
-function toPrefix(family: Family, text: string): Prefix {
+function toPrefix(family: SetFamily, text: string): Prefix {
   const [ip = '', cidr] = text.split('/');
   const length = cidr === undefined ? bitsOf(family) : Number(cidr);
   if (length > bitsOf(family)) throw syntax(`'${cidr}' is out of range 0-${bitsOf(family)}`);
-  return { address: toAddress(family, ip) & maskOf(family, length), length };
+  return { address: parseSetAddress(family, ip) & maskOf(family, length), length };
 }
 
 /** First and last address of `from-to`, `ip/cidr` or an address. */
-export function toSpan(family: Family, text: string): [bigint, bigint] {
+export function toSpan(family: SetFamily, text: string): [bigint, bigint] {
   const [from = '', to] = text.split('-');
   if (to !== undefined) {
-    const ends = [toAddress(family, from), toAddress(family, to)] as const;
+    const ends = [parseSetAddress(family, from), parseSetAddress(family, to)] as const;
     return ends[0] <= ends[1] ? [ends[0], ends[1]] : [ends[1], ends[0]];
   }
   const { address, length } = toPrefix(family, text);

@@ -1,5 +1,13 @@
-import { CREATE_OPTIONS, type CreateOption, type Family, type SetType } from '../lib/set.ts';
-import { bitsOf, type Element, type ElementRules, maskOf, toAddress, toElements, toSpan } from './element.ts';
+import { CREATE_OPTIONS, type CreateOption, type SetFamily, type SetType } from '../lib/set.ts';
+import {
+  bitsOf,
+  type Element,
+  type ElementRules,
+  expandElements,
+  maskOf,
+  parseSetAddress,
+  toSpan,
+} from './element.ts';
 import { Refusal, syntax } from './refusal.ts';
 
 /** Options as ipset spells them; a flag's value is the empty text. */
@@ -110,12 +118,12 @@ export interface FakeSet {
 }
 
 export function makeFakeSet(type: SetType, header: Header): FakeSet {
-  const family = (header.get('family') ?? 'inet') as Family;
+  const family = (header.get('family') ?? 'inet') as SetFamily;
   const netmask = header.get('netmask');
   const bitmask = header.get('bitmask');
   let mask: bigint | null = null;
   if (netmask !== undefined) mask = maskOf(family, Number(netmask));
-  if (bitmask !== undefined) mask = toAddress(family, bitmask);
+  if (bitmask !== undefined) mask = parseSetAddress(family, bitmask);
   if (netmask !== undefined && Number(netmask) > bitsOf(family)) {
     throw syntax(`'${netmask}' is out of range 1-${bitsOf(family)}`);
   }
@@ -159,7 +167,7 @@ export function checkExtensions(set: FakeSet, options: Header): void {
 /** Refuses what cannot be parsed; what does not fit the set is the kernel's to say, later. */
 export function checkSyntax(set: FakeSet, text: string): void {
   try {
-    toElements(set.rules, text);
+    expandElements(set.rules, text);
   } catch (error) {
     if (error instanceof Refusal && error.message.startsWith('Syntax error')) throw error;
     if (!(error instanceof Refusal)) throw error;
@@ -172,7 +180,7 @@ function keyOf(set: FakeSet, element: Element): string {
 }
 
 export function addElements(set: FakeSet, text: string, options: Header, exist: boolean, now: number): void {
-  for (const element of toElements(set.rules, text)) {
+  for (const element of expandElements(set.rules, text)) {
     const key = keyOf(set, element);
     const old = set.entries.get(key);
     const learnt =
@@ -197,7 +205,7 @@ export function addElements(set: FakeSet, text: string, options: Header, exist: 
 }
 
 export function delElements(set: FakeSet, text: string, exist: boolean): void {
-  for (const element of toElements(set.rules, text)) {
+  for (const element of expandElements(set.rules, text)) {
     const key = keyOf(set, element);
     const old = set.entries.get(key);
     const [, mac] = element.parts;
@@ -213,7 +221,7 @@ export function delElements(set: FakeSet, text: string, exist: boolean): void {
  * exception.
  */
 export function testElement(set: FakeSet, text: string, nomatch: boolean): boolean {
-  const [element] = toElements({ ...set.rules, range: null }, text);
+  const [element] = expandElements({ ...set.rules, range: null }, text);
   if (element === undefined) return false;
   const found = [...set.entries.values()].filter((stored) => covers(set, stored, element));
   const width = (stored: Stored) => stored.element.nets.reduce((sum, net) => sum + (net?.length ?? 0), 0);

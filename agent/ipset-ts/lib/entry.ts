@@ -32,7 +32,7 @@ interface NetIface {
 }
 
 /** The key of an entry, for each type. */
-export interface Keys {
+interface Keys {
   'bitmap:ip': { readonly ip: Ip };
   /** Without `mac`, the kernel fills in that of the first packet that matches. */
   'bitmap:ip,mac': { readonly ip: Ip; readonly mac?: string };
@@ -112,7 +112,7 @@ export type TestKey<T extends SetType = SetType> = {
 }[T];
 
 /** The argument of add, and the entries that save and list return. */
-export type Entry<T extends SetType = SetType> = { [K in T]: Keys[K] & EntryOptions & Flags<K> }[T];
+export type SetEntry<T extends SetType = SetType> = { [K in T]: Keys[K] & EntryOptions & Flags<K> }[T];
 
 /** The fields of an entry, in the order in which ipset joins them with commas. */
 export const FIELDS = {
@@ -158,7 +158,7 @@ export type EntryOption = (typeof ENTRY_OPTIONS)[number];
 
 /** A set with all its entries, as returned by save. */
 export type SavedSet<T extends SetType = SetType> = {
-  [K in T]: SetDefinition<K> & { readonly entries: readonly Entry<K>[] };
+  [K in T]: SetDefinition<K> & { readonly entries: readonly SetEntry<K>[] };
 }[T];
 
 /** Information that list has beyond save. */

@@ -1,18 +1,18 @@
 import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field, type Key, type SavedSet } from './entry.ts';
 import { IpsetError } from './errors.ts';
-import { type Operation, toOperations } from './operation.ts';
+import { type RestoreOperation, toOperations } from './operation.ts';
 import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetDefinition, type SetRef } from './set.ts';
 import * as value from './value.ts';
 
 /** A word of a command. A comment is quoted in a restore, and unquoted among arguments. */
 type Word = string | { readonly quoted: string };
-/** Fields of any type of set; SetDefinition and Entry define which a type has. */
+/** Fields of any type of set; SetDefinition and SetEntry define which a type has. */
 type Values<K extends string> = { readonly [P in K]?: unknown };
 
 /**
  * ipset's arguments for one operation. Throws an IpsetError for values that ipset would misread.
  */
-export function toArguments(operation: Operation): string[] {
+export function toArguments(operation: RestoreOperation): string[] {
   return wordsOf(operation).map((word) => (typeof word === 'string' ? word : word.quoted));
 }
 
@@ -32,7 +32,7 @@ export function toTestArguments(set: SetRef, key: Key): string[] {
  * The operations as text for `ipset restore`, one line each. Throws an IpsetError as toArguments
  * does, with `operation` and `line`.
  */
-export function toRestoreText(operations: readonly Operation[]): string {
+export function toRestoreText(operations: readonly RestoreOperation[]): string {
   return [...restoreParts(operations)].join('');
 }
 
@@ -40,14 +40,14 @@ export function toRestoreText(operations: readonly Operation[]): string {
 const PART_LINES = 1000;
 
 /** Like toRestoreText, in parts that are made on demand. */
-export function* restoreParts(operations: readonly Operation[]): Generator<string, void, undefined> {
+export function* restoreParts(operations: readonly RestoreOperation[]): Generator<string, void, undefined> {
   for (let first = 0; first < operations.length; first += PART_LINES) {
     const part = operations.slice(first, first + PART_LINES);
     yield part.map((operation, i) => `${restoreLine(operation, first + i)}\n`).join('');
   }
 }
 
-function restoreLine(operation: Operation, index: number): string {
+function restoreLine(operation: RestoreOperation, index: number): string {
   try {
     const words = wordsOf(operation);
     return words.map((word) => (typeof word === 'string' ? word : `"${word.quoted}"`)).join(' ');
@@ -66,7 +66,7 @@ export function toSaveText(sets: readonly SavedSet[]): string {
   return toRestoreText(toOperations(sets));
 }
 
-function wordsOf(operation: Operation): Word[] {
+function wordsOf(operation: RestoreOperation): Word[] {
   switch (operation.op) {
     case 'create':
       return ['create', value.nameText(operation.set.name), ...definitionWords(operation.set)];

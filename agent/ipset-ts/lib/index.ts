@@ -1,12 +1,12 @@
 /** The ipset command, typed. See README.md. */
 export type {
-  Entry,
   EntryOptions,
   Key,
   ListedSet,
   NetType,
   Port,
   SavedSet,
+  SetEntry,
   SetStatus,
   TestKey,
 } from './entry.ts';
@@ -27,9 +27,9 @@ export {
   type CreateOperation,
   type DelOperation,
   type NameOperation,
-  type Operation,
   type PairOperation,
+  type RestoreOperation,
   toOperations,
 } from './operation.ts';
 export { parseList, parseSave } from './parse.ts';
-export type { Extensions, Family, HashOptions, Options, SetDefinition, SetRef, SetType } from './set.ts';
+export type { Extensions, HashOptions, Options, SetDefinition, SetFamily, SetRef, SetType } from './set.ts';

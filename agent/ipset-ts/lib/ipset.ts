@@ -1,9 +1,9 @@
-import type { Entry, Key, ListedSet, SavedSet, TestKey } from './entry.ts';
+import type { Key, ListedSet, SavedSet, SetEntry, TestKey } from './entry.ts';
 import { IpsetError, toIpsetError } from './errors.ts';
 import { createExec, type Exec, ExecError, type ExecOptions, type ExecResult } from './exec.ts';
 import { restoreParts, toArguments, toRestoreText, toTestArguments } from './format.ts';
-import type { AddOperation, DelOperation, Operation } from './operation.ts';
-import { parseList, parseNames, parseSave } from './parse.ts';
+import type { AddOperation, DelOperation, RestoreOperation } from './operation.ts';
+import { parseList, parseSave, parseSetNames } from './parse.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 import { nameText } from './value.ts';
 
@@ -61,7 +61,7 @@ export class Ipset {
     return this.#one({ op: 'flush', name }, options);
   }
 
-  add<T extends SetType>(set: SetRef<T>, entry: Entry<T>, options: ExistOptions = {}): Promise<void> {
+  add<T extends SetType>(set: SetRef<T>, entry: SetEntry<T>, options: ExistOptions = {}): Promise<void> {
     return this.#one({ op: 'add', set, entry } as AddOperation, options);
   }
 
@@ -114,7 +114,7 @@ export class Ipset {
   }
 
   async names(options: CallOptions = {}): Promise<string[]> {
-    return parseNames(await this.#run(['list', '-name'], options));
+    return parseSetNames(await this.#run(['list', '-name'], options));
   }
 
   /**
@@ -127,7 +127,7 @@ export class Ipset {
    * atomic change, fill a set under another name, then swap.
    */
   async restore(
-    operations: readonly Operation[],
+    operations: readonly RestoreOperation[],
     { plain = true, ...options }: RestoreOptions = {},
   ): Promise<void> {
     const [first, ...more] = operations;
@@ -143,7 +143,7 @@ export class Ipset {
     });
   }
 
-  async #one(operation: Operation, options: ExistOptions): Promise<void> {
+  async #one(operation: RestoreOperation, options: ExistOptions): Promise<void> {
     await this.#run([...existing(options), ...toArguments(operation)], options);
   }
 

@@ -1,4 +1,4 @@
-import type { Entry, Key, SavedSet } from './entry.ts';
+import type { Key, SavedSet, SetEntry } from './entry.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 
 /** Creates a set. */
@@ -9,7 +9,7 @@ export interface CreateOperation {
 
 /** Adds an entry to a set. */
 export type AddOperation = {
-  [T in SetType]: { readonly op: 'add'; readonly set: SetRef<T>; readonly entry: Entry<T> };
+  [T in SetType]: { readonly op: 'add'; readonly set: SetRef<T>; readonly entry: SetEntry<T> };
 }[SetType];
 
 /** Deletes an entry of a set, by its key. */
@@ -34,14 +34,14 @@ export interface PairOperation {
  * A line of `ipset restore`. Does not include tests: ipset accepts them there, but a failed one
  * ends everything without an error.
  */
-export type Operation = CreateOperation | AddOperation | DelOperation | NameOperation | PairOperation;
+export type RestoreOperation = CreateOperation | AddOperation | DelOperation | NameOperation | PairOperation;
 
 /**
  * The operations that create saved sets. Lists come after the sets that they contain, since ipset
  * saves them in that order.
  */
-export function toOperations(sets: readonly SavedSet[]): Operation[] {
-  return sets.flatMap((set): Operation[] => [
+export function toOperations(sets: readonly SavedSet[]): RestoreOperation[] {
+  return sets.flatMap((set): RestoreOperation[] => [
     { op: 'create', set },
     ...set.entries.map((entry) => ({ op: 'add', set, entry }) as AddOperation),
   ]);

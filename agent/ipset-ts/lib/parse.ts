@@ -60,7 +60,7 @@ export function parseList(text: string): ListedSet[] {
 }
 
 /** Parses the output of `ipset list -name`. */
-export function parseNames(text: string): string[] {
+export function parseSetNames(text: string): string[] {
   return text.split('\n').filter((line) => line !== '');
 }
 

@@ -31,11 +31,11 @@ export interface HashOptions extends Extensions {
 }
 
 /** Address family of a hash set: IPv4 (inet) or IPv6 (inet6). */
-export type Family = 'inet' | 'inet6';
+export type SetFamily = 'inet' | 'inet6';
 
 interface OfFamily {
   /** Default: inet. */
-  readonly family?: Family;
+  readonly family?: SetFamily;
 }
 
 /** Entries are masked with one of the two before they are stored or looked up. */

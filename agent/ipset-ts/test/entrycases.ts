@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Operation, SetDefinition } from '../lib/index.ts';
+import type { RestoreOperation, SetDefinition } from '../lib/index.ts';
 import { type Case, entriesOf, refused } from './case.ts';
 
 const nets: SetDefinition<'hash:net'> = { name: 'nets', type: 'hash:net' };
@@ -116,7 +116,9 @@ export const ENTRY_CASES: readonly Case[] = [
         await ipset.flush('ips');
         await ipset.add(set, { ip: '192.0.2.1', comment });
         await ipset.restore(
-          ['192.0.2.2', '192.0.2.3'].map((ip): Operation => ({ op: 'add', set, entry: { ip, comment } })),
+          ['192.0.2.2', '192.0.2.3'].map(
+            (ip): RestoreOperation => ({ op: 'add', set, entry: { ip, comment } }),
+          ),
         );
         assert.deepEqual(
           (await entriesOf(ipset, 'ips')).map((entry) => (entry as { comment: string }).comment),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { IpsetError, type Operation, type SetDefinition, toRestoreText } from '../lib/index.ts';
+import { IpsetError, type RestoreOperation, type SetDefinition, toRestoreText } from '../lib/index.ts';
 
 const nets = { name: 'nets', type: 'hash:net' } as const;
 const ips = { name: 'ips', type: 'hash:ip' } as const;
@@ -17,7 +17,7 @@ describe('input for ipset', () => {
       comment: true,
       forceadd: true,
     };
-    const operations: Operation[] = [
+    const operations: RestoreOperation[] = [
       { op: 'create', set },
       { op: 'create', set: { name: 'm', type: 'hash:ip,mark', markmask: 255 } },
       { op: 'add', set, entry: { net: '2001:db8::/32', timeout: 3, nomatch: true, comment: 'a  b' } },
@@ -79,7 +79,7 @@ describe('input for ipset', () => {
         { op: 'add', set: { name: 'a', type: 'list:set' }, entry: { set: 'b', before: value } },
         { op: 'add', set: nets, entry: { net: '10.0.0.0/8', skbmark: value } },
         { op: 'add', set: nets, entry: { net: '10.0.0.0/8', skbprio: value } },
-      ] as unknown as Operation[];
+      ] as unknown as RestoreOperation[];
       for (const operation of operations) {
         // The rest of an interface's name may be fine.
         if (JSON.stringify(operation).includes('"iface":"exist"')) continue;
@@ -90,14 +90,14 @@ describe('input for ipset', () => {
 
   it('contains no comment that ipset would read as an option', () => {
     for (const comment of ['', 'a"b', 'a\nb', '-exist', '-!', 'x'.repeat(256), 'ü'.repeat(128)]) {
-      const operation: Operation = { op: 'add', set: ips, entry: { ip: '192.0.2.1', comment } };
+      const operation: RestoreOperation = { op: 'add', set: ips, entry: { ip: '192.0.2.1', comment } };
       assert.throws(() => toRestoreText([operation]), { code: 'SYNTAX' }, comment);
     }
   });
 
   it('names the rejected operation, and the maximum length of names', () => {
     const long = 'x'.repeat(32);
-    const operations: Operation[] = [
+    const operations: RestoreOperation[] = [
       { op: 'flush', name: 'x'.repeat(31) },
       { op: 'destroy', name: long },
     ];
@@ -127,15 +127,15 @@ describe('input for ipset', () => {
       { skbqueue: 65_536 },
     ];
     for (const options of wrong) {
-      const operation: Operation = { op: 'add', set: nets, entry: { net: '10.0.0.0/8', ...options } };
+      const operation: RestoreOperation = { op: 'add', set: nets, entry: { net: '10.0.0.0/8', ...options } };
       assert.throws(() => toRestoreText([operation]), { code: 'SYNTAX' }, Object.keys(options).join());
     }
   });
 
   it('contains every field of an entry', () => {
     const operation = { op: 'add', set: { name: 'a', type: 'hash:ip,port' }, entry: { ip: '192.0.2.1' } };
-    assert.throws(() => toRestoreText([operation as unknown as Operation]), /needs port/);
+    assert.throws(() => toRestoreText([operation as unknown as RestoreOperation]), /needs port/);
     const create = { op: 'create', set: { name: 'a', type: 'bitmap:ip' } };
-    assert.throws(() => toRestoreText([create as unknown as Operation]), /needs a range/);
+    assert.throws(() => toRestoreText([create as unknown as RestoreOperation]), /needs a range/);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createFakeExec } from '../fake/exec.ts';
-import { type ExecOptions, Ipset, type Operation } from '../lib/index.ts';
+import { type ExecOptions, Ipset, type RestoreOperation } from '../lib/index.ts';
 
 /** An Ipset on the fake, and every process that it would have started. */
 function recorded(): { ipset: Ipset; calls: [readonly string[], ExecOptions['stdin']][] } {
@@ -21,7 +21,7 @@ describe('Ipset', () => {
     const plain = { name: 'many', type: 'hash:ip' } as const;
     const adds = Array.from(
       { length: 2500 },
-      (_, i): Operation => ({
+      (_, i): RestoreOperation => ({
         op: 'add',
         set: plain,
         entry: { ip: `10.0.${i >> 8}.${i & 255}` },
@@ -33,14 +33,14 @@ describe('Ipset', () => {
     assert.ok(typeof stdin === 'object', 'in parts');
     const [saved] = await ipset.save('many');
     assert.equal(saved?.entries.length, 2500);
-    const wrong: Operation = { op: 'add', set: plain, entry: { ip: 'nothing' } };
+    const wrong: RestoreOperation = { op: 'add', set: plain, entry: { ip: 'nothing' } };
     await assert.rejects(ipset.restore([...adds, wrong], { exist: true }), { operation: 2500, line: 2501 });
   });
 
   it('makes one call for one operation, one restore for several, and none for none', async () => {
     const { ipset, calls } = recorded();
-    const create: Operation = { op: 'create', set };
-    const add: Operation = { op: 'add', set, entry: { ip: '192.0.2.1', comment: 'a b' } };
+    const create: RestoreOperation = { op: 'create', set };
+    const add: RestoreOperation = { op: 'add', set, entry: { ip: '192.0.2.1', comment: 'a b' } };
     await ipset.restore([]);
     await ipset.restore([create]);
     await ipset.restore([create, add], { exist: true });

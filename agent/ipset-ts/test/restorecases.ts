@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Operation, type SetDefinition, toOperations } from '../lib/index.ts';
+import { type RestoreOperation, type SetDefinition, toOperations } from '../lib/index.ts';
 import { type Case, entriesOf, refused } from './case.ts';
 
 const nets: SetDefinition<'hash:net'> = { name: 'nets', type: 'hash:net' };
@@ -32,8 +32,8 @@ export const RESTORE_CASES: readonly Case[] = [
     title: 'exist holds for every line of a restore',
     types: ['hash:net'],
     async run(ipset) {
-      const add: Operation = { op: 'add', set: nets, entry: { net: '10.0.0.0/8' } };
-      const operations: Operation[] = [
+      const add: RestoreOperation = { op: 'add', set: nets, entry: { net: '10.0.0.0/8' } };
+      const operations: RestoreOperation[] = [
         { op: 'create', set: nets },
         add,
         add,
@@ -78,7 +78,7 @@ export const RESTORE_CASES: readonly Case[] = [
       const before = await ipset.save();
       assert.equal(before.at(-1)?.type, 'list:set');
       const names = before.map(({ name }) => name).reverse();
-      await ipset.restore(names.map((name): Operation => ({ op: 'destroy', name })));
+      await ipset.restore(names.map((name): RestoreOperation => ({ op: 'destroy', name })));
       assert.deepEqual(await ipset.save(), []);
       await ipset.restore(toOperations(before));
       const sorted = (sets: typeof before) =>

@@ -1,6 +1,6 @@
 /** Operations on few sets and few entries, so that most of what can go wrong does. */
 import fc from 'fast-check';
-import { type Ipset, IpsetError, type Operation, type SetDefinition } from '../lib/index.ts';
+import { type Ipset, IpsetError, type RestoreOperation, type SetDefinition } from '../lib/index.ts';
 
 const NAMES = ['a', 'b', 'c'] as const;
 const ADDRESSES = [
@@ -32,7 +32,7 @@ const definition: fc.Arbitrary<SetDefinition> = fc
   );
 
 /** Mostly of the type that the set began with. */
-function changeOf(sets: readonly SetDefinition[]): fc.Arbitrary<Operation> {
+function changeOf(sets: readonly SetDefinition[]): fc.Arbitrary<RestoreOperation> {
   const type = (name: string) =>
     fc.oneof(
       { weight: 12, arbitrary: fc.constant(sets.find((set) => set.name === name)?.type ?? 'hash:ip') },
@@ -48,12 +48,12 @@ function changeOf(sets: readonly SetDefinition[]): fc.Arbitrary<Operation> {
       return fc
         .constantFrom(...values)
         .map((value) => ({ op, set, entry: { [field]: value, ...seconds, ...notes } }));
-    }) as fc.Arbitrary<Operation>;
+    }) as fc.Arbitrary<RestoreOperation>;
 }
 
-function operationOn(sets: readonly SetDefinition[]): fc.Arbitrary<Operation> {
+function operationOn(sets: readonly SetDefinition[]): fc.Arbitrary<RestoreOperation> {
   return fc.oneof(
-    { weight: 1, arbitrary: definition.map((set): Operation => ({ op: 'create', set })) },
+    { weight: 1, arbitrary: definition.map((set): RestoreOperation => ({ op: 'create', set })) },
     { weight: 12, arbitrary: changeOf(sets) },
     { weight: 1, arbitrary: fc.record({ op: fc.constantFrom('flush' as const, 'destroy' as const), name }) },
     {
@@ -65,7 +65,7 @@ function operationOn(sets: readonly SetDefinition[]): fc.Arbitrary<Operation> {
 
 /** One call of restore. */
 export interface Step {
-  readonly operations: readonly Operation[];
+  readonly operations: readonly RestoreOperation[];
   readonly exist: boolean;
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Operation, SetDefinition } from '../lib/index.ts';
+import type { RestoreOperation, SetDefinition } from '../lib/index.ts';
 import { type Case, entriesOf, refused } from './case.ts';
 
 const nets: SetDefinition<'hash:net'> = { name: 'nets', type: 'hash:net' };
@@ -47,7 +47,7 @@ export const SET_CASES: readonly Case[] = [
       const set: SetDefinition<'hash:ip'> = { ...ips, maxelem: 2 };
       await ipset.create(set);
       const three = ['192.0.2.1', '192.0.2.2', '192.0.2.3'];
-      const operations = three.map((ip): Operation => ({ op: 'add', set, entry: { ip } }));
+      const operations = three.map((ip): RestoreOperation => ({ op: 'add', set, entry: { ip } }));
       const error = await refused('FULL', ipset.restore(operations));
       assert.deepEqual([error.line, error.operation, error.exitCode], [3, 2, 1]);
       assert.equal((await entriesOf(ipset, 'ips')).length, 2);

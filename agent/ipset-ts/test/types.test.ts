@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { createFakeExec } from '../fake/exec.ts';
 import {
-  type Entry,
   Ipset,
-  type Operation,
+  type RestoreOperation,
   type SavedSet,
   type SetDefinition,
+  type SetEntry,
   type TestKey,
 } from '../lib/index.ts';
 
@@ -85,13 +85,13 @@ async function entries(ipset: Ipset): Promise<void> {
   await ipset.add({ name: 'l', type: 'list:set' }, { set: 'a', before: 'b', after: 'c' });
 }
 
-function operations(set: SavedSet): Operation[] {
+function operations(set: SavedSet): RestoreOperation[] {
   // The type tells what the entries are.
   if (set.type === 'hash:ip,port') set.entries.map(({ port }) => port);
   // @ts-expect-error not every set has ports
   set.entries.map(({ port }) => port);
   const key: TestKey<'hash:net'> = { net: '10.0.0.0/8' };
-  const entry: Entry<'hash:net'> = key;
+  const entry: SetEntry<'hash:net'> = key;
   return [
     { op: 'add', set: nets, entry },
     { op: 'destroy', name: 'a' },

@@ -1,7 +1,7 @@
-import type { Binding, Family } from './binding.ts';
+import type { Binding, TableFamily } from './binding.ts';
 
 /** The kernel's number of a family. Throws a TypeError for an unknown one. */
-export function toFamilyNumber(family: Family, binding: Binding): number {
+export function toFamilyNumber(family: TableFamily, binding: Binding): number {
   if (!Object.hasOwn(binding.families, family)) throw new TypeError(`unknown family ${String(family)}`);
   return binding.families[family];
 }

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 
 /** The address family of a table, by nft's names. */
-export type Family = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
+export type TableFamily = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
 
 /**
  * The answer of Context.run(): libnftables' exit state, both of its buffers, and the generations
@@ -200,7 +200,7 @@ export interface Binding {
     pause: number,
     listener: (batch: NativeRouteBatch) => void,
   ) => NativeMonitor;
-  families: Record<Family, number>;
+  families: Record<TableFamily, number>;
   outputFlags: Record<'json' | 'echo' | 'handle' | 'stateless' | 'terse' | 'numeric', number>;
   verdicts: Record<'accept' | 'drop' | 'continue' | 'return' | 'jump' | 'goto', number>;
   setFlags: Record<

@@ -55,8 +55,8 @@ export const CT_NEW = 0x100;
 const CT_GET = 0x101;
 export const CT_DELETE = 0x102;
 /** struct nfgenmsg. */
-export const GENERIC_HEADER = 4;
-export const FAMILIES = { 4: 2, 6: 10 } as const;
+export const NFGENMSG_LENGTH = 4;
+export const SOCKET_FAMILIES = { 4: 2, 6: 10 } as const;
 
 /** enum ctattr_type. */
 export const CTA = {
@@ -81,16 +81,16 @@ const TCP_STATE = 1;
 /** The kernel filters. */
 export function dumpRequest(filter: MarkFilter | null): Uint8Array {
   const bits = filter === null ? [] : markAttributes(filter);
-  return toMessage(CT_GET, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(GENERIC_HEADER), ...bits]);
+  return toMessage(CT_GET, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(NFGENMSG_LENGTH), ...bits]);
 }
 
 export function deleteRequest({ family, identity }: ConntrackEntry): Uint8Array {
-  return toMessage(CT_DELETE, NLM_F_REQUEST, [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity]);
+  return toMessage(CT_DELETE, NLM_F_REQUEST, [Uint8Array.of(SOCKET_FAMILIES[family], 0, 0, 0), ...identity]);
 }
 
 /** Sets the mark's bits in the mask. By tuple and zone: the kernel ignores the id here. */
 export function markRequest({ family, identity }: ConntrackEntry, mark: number, mask: number): Uint8Array {
-  const parts = [Uint8Array.of(FAMILIES[family], 0, 0, 0), ...identity];
+  const parts = [Uint8Array.of(SOCKET_FAMILIES[family], 0, 0, 0), ...identity];
   return toMessage(CT_NEW, NLM_F_REQUEST, [...parts, ...markAttributes({ mark, mask })]);
 }
 
@@ -106,16 +106,16 @@ export function networkOrder(value: number): Uint8Array {
 
 /** Null if the message is not about a connection over IP. */
 export function toConntrackEntry(message: NetlinkMessage): ConntrackEntry | null {
-  return message.type === CT_NEW ? readEntry(message) : null;
+  return message.type === CT_NEW ? readConntrackEntry(message) : null;
 }
 
 /** The connection that a message of any type is about. */
-export function readEntry({ view, start, end }: NetlinkMessage): ConntrackEntry | null {
-  if (end - start < GENERIC_HEADER) return null;
-  const family = view.getUint8(start) === FAMILIES[4] ? 4 : 6;
+export function readConntrackEntry({ view, start, end }: NetlinkMessage): ConntrackEntry | null {
+  if (end - start < NFGENMSG_LENGTH) return null;
+  const family = view.getUint8(start) === SOCKET_FAMILIES[4] ? 4 : 6;
   const found: Found = { original: null, reply: null, status: 0, mark: 0, labels: NOTHING, tcpState: null };
   const identity: Uint8Array[] = [];
-  eachAttribute(view, start + GENERIC_HEADER, end, (attribute, from, to, at) => {
+  eachAttribute(view, start + NFGENMSG_LENGTH, end, (attribute, from, to, at) => {
     if (IDENTITY.has(attribute)) identity.push(bytesOf(view, at, to));
     if (attribute === CTA.original) found.original = toTuple(view, from, to);
     else if (attribute === CTA.reply) found.reply = toTuple(view, from, to);

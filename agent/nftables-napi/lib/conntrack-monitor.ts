@@ -5,9 +5,9 @@ import {
   CT_DELETE,
   CT_NEW,
   CTA,
-  GENERIC_HEADER,
   type MarkFilter,
-  readEntry,
+  NFGENMSG_LENGTH,
+  readConntrackEntry,
 } from './conntrack-entry.ts';
 import { plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
@@ -38,16 +38,16 @@ const BYTES = 2;
  */
 function toConntrackEvent(message: NetlinkMessage, { mark, mask }: MarkFilter): ConntrackEvent | null {
   const { type, view, start, end } = message;
-  if ((type !== CT_NEW && type !== CT_DELETE) || end - start < GENERIC_HEADER) return null;
+  if ((type !== CT_NEW && type !== CT_DELETE) || end - start < NFGENMSG_LENGTH) return null;
   const found = { mark: 0, id: 0, original: -1, reply: -1 };
-  eachAttribute(view, start + GENERIC_HEADER, end, (attribute, from, to) => {
+  eachAttribute(view, start + NFGENMSG_LENGTH, end, (attribute, from, to) => {
     if (attribute === CTA.mark && to - from === 4) found.mark = view.getUint32(from);
     else if (attribute === CTA.id && to - from === 4) found.id = view.getUint32(from);
     else if (attribute === COUNTERS.original) found.original = bytesIn(view, from, to);
     else if (attribute === COUNTERS.reply) found.reply = bytesIn(view, from, to);
   });
   if ((found.mark & mask) >>> 0 !== mark) return null;
-  const entry = readEntry(message);
+  const entry = readConntrackEntry(message);
   if (entry === null) return null;
   const { id, original, reply } = found;
   const bytes = original < 0 || reply < 0 ? null : { original, reply };

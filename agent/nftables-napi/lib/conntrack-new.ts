@@ -1,4 +1,4 @@
-import { CT_NEW, CTA, CTA_TUPLE, FAMILIES, networkOrder } from './conntrack-entry.ts';
+import { CT_NEW, CTA, CTA_TUPLE, networkOrder, SOCKET_FAMILIES } from './conntrack-entry.ts';
 import { attribute, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, nest, toMessage } from './netlink-message.ts';
 
 /** A connection of TCP or UDP without NAT, as its first packet had it. */
@@ -55,7 +55,7 @@ function statusOf({ isAnswered }: NewConnection): number {
 }
 
 function message({ source }: NewConnection, flags: number, parts: readonly Uint8Array[]): Uint8Array {
-  const family = FAMILIES[source.length === 4 ? 4 : 6];
+  const family = SOCKET_FAMILIES[source.length === 4 ? 4 : 6];
   return toMessage(CT_NEW, flags, [Uint8Array.of(family, 0, 0, 0), ...parts]);
 }
 

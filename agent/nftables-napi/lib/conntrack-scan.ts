@@ -1,4 +1,4 @@
-import { CT_NEW, CTA, GENERIC_HEADER } from './conntrack-entry.ts';
+import { CT_NEW, CTA, NFGENMSG_LENGTH } from './conntrack-entry.ts';
 import { IS_LITTLE_ENDIAN } from './netlink-message.ts';
 
 /**
@@ -76,7 +76,7 @@ export class ConntrackScan {
   }
 
   #read(start: number, end: number): boolean {
-    if (end - start < GENERIC_HEADER) return false;
+    if (end - start < NFGENMSG_LENGTH) return false;
     const view = this.#view;
     this.family = view.getUint8(start) === AF_INET ? 4 : 6;
     this.status = 0;
@@ -84,7 +84,7 @@ export class ConntrackScan {
     this.protocol = 0;
     this.source = this.destination = this.replySource = -1;
     this.sourcePort = this.destinationPort = this.icmpType = this.icmpCode = this.replySourcePort = -1;
-    for (let at = start + GENERIC_HEADER; at + ATTRIBUTE_HEADER <= end; ) {
+    for (let at = start + NFGENMSG_LENGTH; at + ATTRIBUTE_HEADER <= end; ) {
       const length = view.getUint16(at, IS_LITTLE_ENDIAN);
       if (length < ATTRIBUTE_HEADER || at + length > end) break;
       const [from, to] = [at + ATTRIBUTE_HEADER, at + length];

@@ -13,7 +13,7 @@ import {
 } from './netlink-message.ts';
 import type { SetName } from './operation.ts';
 import { RawSocket } from './raw-socket.ts';
-import { toVerdicts, type Verdict } from './verdict.ts';
+import { type MapVerdict, toVerdicts } from './verdict.ts';
 
 /** All elements of a set at one moment. */
 export interface Elements {
@@ -31,7 +31,7 @@ export interface Elements {
   /** The set has an element `*`, which matches every other key and is not among the keys. */
   hasCatchAll: boolean;
   /** For a verdict map: one per key or range. Absent for every other set. */
-  verdicts?: Verdict[];
+  verdicts?: MapVerdict[];
 }
 
 /** Converts the addon's answer. */

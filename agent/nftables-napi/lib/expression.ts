@@ -1,4 +1,4 @@
-import type { Verdict } from './verdict.ts';
+import type { MapVerdict } from './verdict.ts';
 
 /**
  * One expression of a rule, as in the kernel (linux/netfilter/nf_tables.h). A rule loads a value
@@ -42,7 +42,7 @@ export type Expression =
     }
   /** Starts at 0, or at the given values. */
   | { kind: 'counter'; packets?: number | bigint; bytes?: number | bigint }
-  | { kind: 'verdict'; verdict: Verdict }
+  | { kind: 'verdict'; verdict: MapVerdict }
   /**
    * `rate` packets per `seconds` (1: second, 60: minute ...), after a burst. `over`: matches the
    * packets above the limit.

@@ -1,6 +1,6 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
 export { type BegunBatch, BegunMonitor, type BegunMonitorOptions } from './begun-monitor.ts';
-export type { Family, Link } from './binding.ts';
+export type { Link, TableFamily } from './binding.ts';
 export { Conntrack } from './conntrack.ts';
 export {
   CONNTRACK_STATUS,
@@ -41,9 +41,9 @@ export {
   type RunResult,
 } from './nftables.ts';
 export type {
+  BatchOperation,
   FlushOperation,
   KeysOperation,
-  Operation,
   OperationTarget,
   RangesOperation,
   SetName,
@@ -62,7 +62,7 @@ export type { Route, RouteFilter } from './rtnetlink/route.ts';
 export type { RouteChange, RouteObject } from './rtnetlink/route-object.ts';
 export type { RouteRule } from './rtnetlink/rule.ts';
 export type {
-  BaseChain,
+  BaseChainProperties,
   ChainSnapshot,
   ChainsSnapshot,
   Hook,
@@ -82,11 +82,11 @@ export type {
   DeleteTable,
   FlushChain,
   RenameChain,
-  SetDefinition,
-  SetKey,
+  SetKeyType,
+  SetStructure,
   StructureOperation,
   TableName,
 } from './structure.ts';
 export { type TcpSocketName, TcpSockets } from './tcp-sockets.ts';
-export type { Verdict } from './verdict.ts';
+export type { MapVerdict } from './verdict.ts';
 export { type WireGuardChange, WireGuardSocket } from './wireguard-socket.ts';

@@ -4,7 +4,7 @@ import { closedError } from './errors.ts';
  * Runs tasks one after another in the order of the calls; a failed task does not stop the next
  * ones. After close(), further tasks are refused with code CLOSED.
  */
-export class Lane {
+export class ClosableLane {
   readonly #owner: string;
   #tail: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | null = null;

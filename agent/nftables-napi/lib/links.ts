@@ -8,7 +8,7 @@ import {
 } from './binding.ts';
 import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { Lane } from './lane.ts';
+import { ClosableLane } from './lane.ts';
 import { Listening } from './listening.ts';
 
 /** An event of a link monitor. */
@@ -100,7 +100,7 @@ export class LinkMonitor extends Listening {
 export class LinkSocket {
   readonly #errnos: ErrnoTable;
   readonly #socket: NativeLinkSocket;
-  readonly #lane = new Lane('LinkSocket');
+  readonly #lane = new ClosableLane('LinkSocket');
 
   /** `binding` is for tests only. */
   constructor(binding: Binding = loadBinding()) {

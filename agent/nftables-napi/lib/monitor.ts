@@ -1,5 +1,5 @@
 import { maximumReceiveBuffer, requireInteger, requireName, toFamilyNumber } from './arguments.ts';
-import { type Binding, type Family, loadBinding, type NativeEvent } from './binding.ts';
+import { type Binding, loadBinding, type NativeEvent, type TableFamily } from './binding.ts';
 import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
 import { Listening } from './listening.ts';
@@ -39,7 +39,7 @@ export type MonitorEvent =
 
 /** Options of a Monitor. */
 export interface MonitorOptions {
-  family: Family;
+  family: TableFamily;
   table: string;
   /**
    * Sets whose elements don't count: a commit that changed nothing else is not reported. Default:

@@ -1,9 +1,15 @@
 import { requireName, toFamilyNumber } from './arguments.ts';
-import { type Binding, type Family, loadBinding, type NativeSocket } from './binding.ts';
+import { type Binding, loadBinding, type NativeSocket, type TableFamily } from './binding.ts';
 import { type Elements, toElements } from './elements.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { Lane } from './lane.ts';
-import { describeOperation, type Operation, putOperation, type SetName, setOf } from './operation.ts';
+import { ClosableLane } from './lane.ts';
+import {
+  type BatchOperation,
+  describeOperation,
+  operationSet,
+  putOperation,
+  type SetName,
+} from './operation.ts';
 import { RecordWriter } from './record.ts';
 import { type ChainsSnapshot, type TableSnapshot, toSnapshot } from './snapshot.ts';
 
@@ -54,7 +60,7 @@ export class Netlink {
   readonly #binding: Binding;
   readonly #errnos: ErrnoTable;
   readonly #socket: NativeSocket;
-  readonly #lane = new Lane('Netlink');
+  readonly #lane = new ClosableLane('Netlink');
 
   /** `binding` is for tests only. */
   constructor(binding: Binding = loadBinding()) {
@@ -72,7 +78,7 @@ export class Netlink {
    * before this returns. NftError: `operation` is the index of the first refused operation, `set`
    * and `element` what it concerns. Needs CAP_NET_ADMIN (else EPERM).
    */
-  batch(operations: readonly Operation[]): Promise<BatchResult> {
+  batch(operations: readonly BatchOperation[]): Promise<BatchResult> {
     return this.#attempt(() => {
       if (!Array.isArray(operations)) throw new TypeError('operations must be an array');
       const writer = new RecordWriter();
@@ -82,7 +88,7 @@ export class Netlink {
       const describe = (index: number) => {
         const operation = operations[index];
         if (!operation) return null;
-        return { text: `operation ${index} (${describeOperation(operation)})`, set: setOf(operation) };
+        return { text: `operation ${index} (${describeOperation(operation)})`, set: operationSet(operation) };
       };
       return this.#run(async () => {
         const { before, after, build, kernel, lastCounts } = await this.#socket.batch(writer.records);
@@ -112,7 +118,7 @@ export class Netlink {
    * Chains, rules and sets of a table, as of one generation; null if it does not exist. EINTR as
    * with elements().
    */
-  snapshot(family: Family, table: string): Promise<TableSnapshot | null> {
+  snapshot(family: TableFamily, table: string): Promise<TableSnapshot | null> {
     return this.#attempt(() => {
       const number = toFamilyNumber(family, this.#binding);
       requireName(table, 'table');
@@ -127,7 +133,7 @@ export class Netlink {
    * that do not exist are left out. The cost depends on these chains, not on the table. The digests
    * are those of snapshot(). EINTR as with elements().
    */
-  chains(family: Family, table: string, names: readonly string[]): Promise<ChainsSnapshot> {
+  chains(family: TableFamily, table: string, names: readonly string[]): Promise<ChainsSnapshot> {
     return this.#attempt(() => {
       const number = toFamilyNumber(family, this.#binding);
       requireName(table, 'table');

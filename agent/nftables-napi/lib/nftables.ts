@@ -1,7 +1,7 @@
 import { type Binding, loadBinding, type NativeContext, type NativeRun } from './binding.ts';
 import { toTextError } from './classify.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { Lane } from './lane.ts';
+import { ClosableLane } from './lane.ts';
 import type { Generation } from './netlink.ts';
 
 /**
@@ -48,7 +48,7 @@ export class Nftables {
   readonly #context: NativeContext;
   readonly #textFlags: number;
   readonly #jsonFlags: number;
-  readonly #lane = new Lane('Nftables');
+  readonly #lane = new ClosableLane('Nftables');
 
   /** Throws an NftError if no netlink socket can be opened. `binding` is for tests only. */
   constructor(options: NftablesOptions = {}, binding: Binding = loadBinding()) {

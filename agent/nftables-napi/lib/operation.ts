@@ -1,13 +1,13 @@
 import { requireInteger, requireName, toFamilyNumber } from './arguments.ts';
-import type { Binding, Family } from './binding.ts';
+import type { Binding, TableFamily } from './binding.ts';
 import { putVerdict } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
 import { putStructure, type StructureOperation } from './structure.ts';
-import { toVerdictTable, type Verdict } from './verdict.ts';
+import { type MapVerdict, toVerdictTable } from './verdict.ts';
 
 /** A set or map of a table. */
 export interface SetName {
-  family: Family;
+  family: TableFamily;
   table: string;
   set: string;
 }
@@ -38,7 +38,7 @@ export interface KeysOperation extends OperationTarget {
   /**
    * For a verdict map: one per key, or with `verdictOf` each distinct one. Not needed to delete.
    */
-  verdicts?: readonly Verdict[];
+  verdicts?: readonly MapVerdict[];
   /** For each key an index into `verdicts`. */
   verdictOf?: Uint32Array;
   /**
@@ -64,7 +64,7 @@ export interface RangesOperation extends OperationTarget {
   /**
    * For a verdict map: one per range, or with `verdictOf` each distinct one. Not needed to delete.
    */
-  verdicts?: readonly Verdict[];
+  verdicts?: readonly MapVerdict[];
   /** For each range an index into `verdicts`. */
   verdictOf?: Uint32Array;
   /**
@@ -92,7 +92,7 @@ export interface FlushOperation extends OperationTarget {
 export type SetOperation = KeysOperation | RangesOperation | FlushOperation;
 
 /** One step of a batch. */
-export type Operation = SetOperation | StructureOperation;
+export type BatchOperation = SetOperation | StructureOperation;
 
 // linux/netfilter/nf_tables.h and linux/netlink.h.
 const NFT_MSG_NEWSETELEM = 12;
@@ -107,7 +107,12 @@ const LONGEST_TIMEOUT = 7 * 86_400_000;
  * Writes the operation as a record. Throws a TypeError or RangeError for values that no kernel
  * could take.
  */
-export function putOperation(to: RecordWriter, operation: Operation, index: number, binding: Binding): void {
+export function putOperation(
+  to: RecordWriter,
+  operation: BatchOperation,
+  index: number,
+  binding: Binding,
+): void {
   switch (operation.op) {
     case 'add':
     case 'delete':
@@ -123,12 +128,12 @@ export function putOperation(to: RecordWriter, operation: Operation, index: numb
 }
 
 /** The set of an operation, for errors; null if it has none. */
-export function setOf(operation: Operation): string | null {
+export function operationSet(operation: BatchOperation): string | null {
   return 'set' in operation && operation.set !== undefined ? operation.set : null;
 }
 
 /** A short description of the operation, for errors. */
-export function describeOperation(operation: Operation): string {
+export function describeOperation(operation: BatchOperation): string {
   const { op, family, table } = operation;
   const what = 'chain' in operation ? operation.chain : 'set' in operation ? operation.set : '';
   const renamed = op === 'renameChain' ? `handle ${operation.handle} to ${operation.to}` : '';
@@ -188,7 +193,8 @@ function putElements(
       timeouts === undefined
         ? {
             count: table?.distinct.length ?? 0,
-            write: (i) => putVerdict(to, NFTA_SET_ELEM_DATA, table?.distinct[i] as Verdict, binding.verdicts),
+            write: (i) =>
+              putVerdict(to, NFTA_SET_ELEM_DATA, table?.distinct[i] as MapVerdict, binding.verdicts),
           }
         : {
             count: timeouts.length,

@@ -15,7 +15,7 @@ import {
   rtKeys,
 } from './expression.ts';
 import type { RecordWriter } from './record.ts';
-import type { Verdict } from './verdict.ts';
+import type { MapVerdict } from './verdict.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_EXPR_NAME = 1;
@@ -36,7 +36,7 @@ const NFT_EXTHDR_OP_TCPOPT = 1;
 export function putVerdict(
   to: RecordWriter,
   type: number,
-  verdict: Verdict,
+  verdict: MapVerdict,
   codes: Readonly<Record<string, number>>,
 ): void {
   const data = to.beginNest(type);

@@ -1,7 +1,7 @@
 import type { Binding, NativeRawSocket } from './binding.ts';
 import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
 import type { NftError } from './errors.ts';
-import { Lane } from './lane.ts';
+import { ClosableLane } from './lane.ts';
 import { type NetlinkMessage, NLMSG_ERROR, netlinkMessages } from './netlink-message.ts';
 
 /** Bytes of messages that are read in one call: about 1,000 connections. */
@@ -20,12 +20,12 @@ export interface RawAnswer {
 export class RawSocket {
   readonly #errnos: ErrnoTable;
   readonly #socket: NativeRawSocket;
-  readonly #lane: Lane;
+  readonly #lane: ClosableLane;
 
   /** `owner` names the object in the message of the CLOSED error. */
   constructor(protocol: number, owner: string, binding: Binding) {
     this.#errnos = toErrnoTable(binding.errors);
-    this.#lane = new Lane(owner);
+    this.#lane = new ClosableLane(owner);
     try {
       this.#socket = new binding.RawSocket(protocol);
     } catch (error) {

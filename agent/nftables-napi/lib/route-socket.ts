@@ -3,14 +3,14 @@ import { type Binding, loadBinding } from './binding.ts';
 import { NftError } from './errors.ts';
 import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
-import { addressDump, type RouteAddress, toAddress } from './rtnetlink/address.ts';
+import { addressDump, type RouteAddress, toRouteAddress } from './rtnetlink/address.ts';
 import { type IPv4Setting, ipv4SettingRequest, linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
 import { type LinkRoute, linkRouteDump, toLinkRoute } from './rtnetlink/link-route.ts';
 import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
 import { nexthopDump, type RouteNexthop, toNexthop } from './rtnetlink/nexthop.ts';
 import { type Route, type RouteFilter, routeDump, toRoute } from './rtnetlink/route.ts';
 import { type RouteChange, toRequest } from './rtnetlink/route-object.ts';
-import { type RouteRule, ruleDump, toRule } from './rtnetlink/rule.ts';
+import { type RouteRule, ruleDump, toRouteRule } from './rtnetlink/rule.ts';
 
 /** NETLINK_ROUTE of linux/netlink.h. */
 const ROUTE = 0;
@@ -68,7 +68,7 @@ export class RouteSocket {
   }
 
   addresses(): Promise<RouteAddress[]> {
-    return this.#dump(addressDump(), toAddress);
+    return this.#dump(addressDump(), toRouteAddress);
   }
 
   /** Neighbours of both families, of the link with this index. */
@@ -102,7 +102,7 @@ export class RouteSocket {
 
   /** Rules of both families. */
   rules(): Promise<RouteRule[]> {
-    return this.#dump(ruleDump(), toRule);
+    return this.#dump(ruleDump(), toRouteRule);
   }
 
   /** Waits for pending calls, then closes the socket. Idempotent. */

@@ -1,10 +1,10 @@
-import type { Binding, Family } from './binding.ts';
+import type { Binding, TableFamily } from './binding.ts';
 
 /** The netfilter hooks of base chains. */
 export type Hook = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting' | 'ingress' | 'egress';
 
 /** The properties of a base chain. */
-export interface BaseChain {
+export interface BaseChainProperties {
   /** filter, nat or route. */
   type: string;
   hook: Hook;
@@ -31,7 +31,7 @@ export interface RuleSnapshot {
 export interface ChainSnapshot {
   name: string;
   handle: number;
-  base: BaseChain | null;
+  base: BaseChainProperties | null;
   rules: RuleSnapshot[];
 }
 
@@ -86,7 +86,7 @@ interface NativeSnapshot {
 
 // Hooks by number: linux/netfilter.h (nf_inet_hooks, nf_dev_hooks), linux/netfilter_arp.h.
 const inetHooks: readonly Hook[] = ['prerouting', 'input', 'forward', 'output', 'postrouting', 'ingress'];
-const hooks: Record<Family, readonly Hook[]> = {
+const hooks: Record<TableFamily, readonly Hook[]> = {
   inet: inetHooks,
   ip: inetHooks,
   ip6: inetHooks,
@@ -96,7 +96,7 @@ const hooks: Record<Family, readonly Hook[]> = {
 };
 
 /** Converts the addon's JSON; null if the table does not exist. */
-export function toSnapshot(json: string, family: Family, binding: Binding): TableSnapshot | null {
+export function toSnapshot(json: string, family: TableFamily, binding: Binding): TableSnapshot | null {
   const native: NativeSnapshot | null = JSON.parse(json);
   if (!native) return null;
   const { anonymous, interval, map, object, timeout } = binding.setFlags;
@@ -127,13 +127,13 @@ export function toSnapshot(json: string, family: Family, binding: Binding): Tabl
 }
 
 /** The kernel's number of a hook. Throws a TypeError if the family does not have it. */
-export function hookNumber(family: Family, hook: Hook): number {
+export function hookNumber(family: TableFamily, hook: Hook): number {
   const found = hooks[family].indexOf(hook);
   if (found < 0) throw new TypeError(`family ${family} has no hook ${String(hook)}`);
   return found;
 }
 
-function toHook(family: Family, hook: number): Hook {
+function toHook(family: TableFamily, hook: number): Hook {
   const name = hooks[family][hook];
   if (!name) throw new Error(`unknown hook ${hook} in family ${family}`);
   return name;

@@ -1,5 +1,5 @@
 import { requireInteger, requireName, toFamilyNumber } from './arguments.ts';
-import type { Binding, Family } from './binding.ts';
+import type { Binding, TableFamily } from './binding.ts';
 import type { Expression } from './expression.ts';
 import { putExpression } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
@@ -7,7 +7,7 @@ import { type Hook, hookNumber } from './snapshot.ts';
 
 /** A table. */
 export interface TableName {
-  family: Family;
+  family: TableFamily;
   table: string;
 }
 
@@ -67,7 +67,7 @@ export interface AddRule extends TableName {
 }
 
 /** The definition of a set or map. */
-export interface SetDefinition extends TableName {
+export interface SetStructure extends TableName {
   set: string;
   /**
    * Identifies the set for later operations and rules of the same batch (`setId`); unique in the
@@ -75,7 +75,7 @@ export interface SetDefinition extends TableName {
    * at once; by name, it walks the list of all sets of the table.
    */
   id?: number;
-  key: SetKey;
+  key: SetKeyType;
   /** The set has ranges. Default false. */
   interval?: boolean;
   /** Elements may have a timeout (KeysOperation.timeouts). Default false. */
@@ -96,7 +96,7 @@ export interface SetDefinition extends TableName {
 }
 
 /** The key of a set. */
-export interface SetKey {
+export interface SetKeyType {
   /**
    * nft's number of the data type (`enum datatypes` of its datatype.h: 7 ipv4_addr, 8 ipv6_addr, 12
    * inet_proto, 13 inet_service ...), 6 bits per field of a concatenation. The kernel only stores
@@ -121,12 +121,12 @@ export interface SetKey {
 }
 
 /** Creates a set; an existing one with the same definition is no error. */
-export interface AddSet extends SetDefinition {
+export interface AddSet extends SetStructure {
   op: 'addSet';
 }
 
 /** Creates a verdict map. */
-export interface AddMap extends SetDefinition {
+export interface AddMap extends SetStructure {
   op: 'addMap';
 }
 
@@ -290,7 +290,7 @@ function putSet(to: RecordWriter, set: AddSet | AddMap, id: number, { setFlags }
 }
 
 /** NFTA_SET_DESC: the size, and the fields of a concatenation of ranges. */
-function putDescription(to: RecordWriter, { size, key }: SetDefinition, withFields: boolean): void {
+function putDescription(to: RecordWriter, { size, key }: SetStructure, withFields: boolean): void {
   if (size === undefined && !withFields) return;
   const nest = to.beginNest(9);
   if (size !== undefined) to.u32(1, size);
@@ -317,7 +317,7 @@ const BYTE_ORDER = { machine: 1, network: 2 } as const; // enum byteorder of nft
  * Writes the data that nft stores for itself: enum nftnl_udata_set_types of libnftnl/udata.h, in
  * the order of libnftables 1.0.6 (src/mnl.c).
  */
-function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, concatenated: boolean): void {
+function putSetUserdata(to: RecordWriter, set: SetStructure, isMap: boolean, concatenated: boolean): void {
   const { key, interval, anonymous, comment } = set;
   const byteOrder = key.byteOrder === undefined ? (concatenated ? null : 'network') : key.byteOrder;
   const keyTypeOf = key.typeOf ?? (concatenated ? CONCATENATION : undefined);

@@ -1,7 +1,7 @@
 import type { Binding } from './binding.ts';
 
 /** The value of an element of a verdict map. */
-export type Verdict =
+export type MapVerdict =
   | { kind: 'jump' | 'goto'; chain: string }
   | { kind: 'accept' | 'drop' | 'continue' | 'return' };
 
@@ -20,10 +20,10 @@ export interface VerdictTable {
  * if the number of verdicts and elements differs, or an index is out of range.
  */
 export function toVerdictTable(
-  verdicts: readonly Verdict[],
+  verdicts: readonly MapVerdict[],
   verdictOf: Uint32Array | undefined,
   count: number,
-): { distinct: readonly Verdict[]; verdictOf: Uint32Array } {
+): { distinct: readonly MapVerdict[]; verdictOf: Uint32Array } {
   const given = verdictOf ?? verdicts;
   if (given.length !== count) throw new RangeError(`${given.length} verdicts for ${count} elements`);
   if (verdictOf !== undefined) {
@@ -33,7 +33,7 @@ export function toVerdictTable(
     return { distinct: verdicts, verdictOf };
   }
   const known = new Map<string, number>();
-  const distinct: Verdict[] = [];
+  const distinct: MapVerdict[] = [];
   const indices = Uint32Array.from(verdicts, (verdict) => {
     const key = `${verdict.kind} ${'chain' in verdict ? verdict.chain : ''}`;
     const index = known.get(key) ?? distinct.push(verdict) - 1;
@@ -47,9 +47,9 @@ export function toVerdictTable(
  * The verdict of each element; equal verdicts are one object. Throws an Error for a code that
  * nf_tables does not use in maps.
  */
-export function toVerdicts(table: VerdictTable, binding: Binding): Verdict[] {
+export function toVerdicts(table: VerdictTable, binding: Binding): MapVerdict[] {
   const kinds = new Map(Object.entries(binding.verdicts).map(([kind, code]) => [code | 0, kind]));
-  const distinct = Array.from(table.verdictCodes, (code, index): Verdict => {
+  const distinct = Array.from(table.verdictCodes, (code, index): MapVerdict => {
     const kind = kinds.get(code);
     switch (kind) {
       case 'jump':

@@ -7,7 +7,7 @@ import {
   peersRequest,
   removalRequest,
   toDevice,
-  WIREGUARD,
+  WIREGUARD_FAMILY,
   type WireGuardDevice,
   type WireGuardPeer,
 } from './genetlink/wireguard.ts';
@@ -106,7 +106,7 @@ export class WireGuardSocket {
 
   async #askFamily(): Promise<number> {
     const [answer] = await this.#socket.exchange(
-      [familyRequest(WIREGUARD)],
+      [familyRequest(WIREGUARD_FAMILY)],
       () => 'WireGuard of this kernel',
     );
     if (answer?.error) throw answer.error;

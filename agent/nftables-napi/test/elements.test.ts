@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { Netlink, Nftables, type Verdict } from '../lib/index.ts';
+import { type MapVerdict, Netlink, Nftables } from '../lib/index.ts';
 import { inNamespace, isLinux, nft } from './netns.ts';
 
 const name = (set: string) => ({ family: 'inet', table: 't', set }) as const;
@@ -111,7 +111,7 @@ inNamespace(import.meta.filename, () => {
       await context.run(
         'add map inet t m { type inet_service : verdict; }\nadd map inet t n { type inet_service : verdict; flags interval; }',
       );
-      const verdicts: Verdict[] = [
+      const verdicts: MapVerdict[] = [
         { kind: 'jump', chain: 'c' },
         { kind: 'drop' },
         { kind: 'goto', chain: 'd' },
@@ -152,7 +152,7 @@ inNamespace(import.meta.filename, () => {
     it('fills ranges of a concatenation', async () => {
       await context.run('add map inet t k { type inet_proto . inet_service : verdict; flags interval; }');
       const ranges = bytes('06000000 03e80000 06000000 07d00000 11000000 00350000 11000000 00350000');
-      const verdicts: Verdict[] = [{ kind: 'jump', chain: 'c' }, { kind: 'drop' }];
+      const verdicts: MapVerdict[] = [{ kind: 'jump', chain: 'c' }, { kind: 'drop' }];
       const operation = { ...name('k'), keyLength: 8, ranges, concatenated: true } as const;
       await netlink.batch([{ op: 'add', ...operation, verdicts }]);
       assert.match(nft('-n', 'list', 'map', 'inet', 't', 'k'), /6 \. 1000-2000 : jump c,\s+17 \. 53 : drop/);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Expression, Netlink, NftError, type Operation, type Verdict } from '../lib/index.ts';
+import { type BatchOperation, type Expression, type MapVerdict, Netlink, NftError } from '../lib/index.ts';
 import { inNamespace, nft } from './netns.ts';
 
 const t = { family: 'inet', table: 't' } as const;
@@ -16,7 +16,7 @@ const isIPv4: Expression[] = [
 ];
 const destinationPort: Expression = { kind: 'payload', base: 'transport', offset: 2, length: 2, register: 1 };
 const source: Expression = { kind: 'payload', base: 'network', offset: 12, length: 4, register: 1 };
-const verdict = (it: Verdict): Expression => ({ kind: 'verdict', verdict: it });
+const verdict = (it: MapVerdict): Expression => ({ kind: 'verdict', verdict: it });
 const accept = verdict({ kind: 'accept' });
 
 /** A text and the same rule as expressions; every kind of expression is in one of them. */
@@ -164,7 +164,7 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('makes a whole table in one commit, as nft lists it', async () => {
-      const rule = (expressions: Expression[], comment?: string): Operation => ({
+      const rule = (expressions: Expression[], comment?: string): BatchOperation => ({
         op: 'addRule',
         ...t,
         chain: 'first',
@@ -389,7 +389,7 @@ inNamespace(import.meta.filename, () => {
     it('applies nothing of a batch with a rejected rule, and names the expression', async () => {
       nft('add table inet t; add chain inet t c');
       const before = await netlink.generation();
-      const batch: Operation[] = [
+      const batch: BatchOperation[] = [
         { op: 'addChain', ...t, chain: 'd' },
         {
           op: 'addRule',
@@ -479,7 +479,7 @@ inNamespace(import.meta.filename, () => {
       ];
       for (const [operation, name] of wrong) {
         await assert.rejects(
-          netlink.batch([operation] as Operation[]),
+          netlink.batch([operation] as BatchOperation[]),
           { name },
           JSON.stringify(operation).slice(0, 200),
         );
@@ -491,7 +491,7 @@ inNamespace(import.meta.filename, () => {
       const comment = `${'ä'.repeat(126)}x`;
       await netlink.batch([{ op: 'addRule', ...t, chain: 'c', expressions: [accept], comment }]);
       assert.equal((await netlink.chains('inet', 't', ['c'])).chains[0]?.rules[0]?.comment, comment);
-      const longer: Operation = {
+      const longer: BatchOperation = {
         op: 'addRule',
         ...t,
         chain: 'c',
@@ -506,7 +506,7 @@ inNamespace(import.meta.filename, () => {
       const none = { family: 'inet', table: 'none' } as const;
       const many = Array.from(
         { length: 20_000 },
-        (_, i): Operation => ({ ...none, op: 'addChain', chain: `c${i}` }),
+        (_, i): BatchOperation => ({ ...none, op: 'addChain', chain: `c${i}` }),
       );
       await assert.rejects(netlink.batch(many), (error) => {
         assert.ok(error instanceof NftError);
@@ -519,7 +519,7 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('adds 10,000 chains with a rule each at once', async () => {
-      const operations: Operation[] = [{ op: 'addTable', ...t }];
+      const operations: BatchOperation[] = [{ op: 'addTable', ...t }];
       for (let i = 0; i < 10_000; i++) {
         operations.push({ op: 'addChain', ...t, chain: `c${i}` });
         operations.push({

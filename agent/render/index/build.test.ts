@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
-import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
+import { buildIndex, type Dispatched, FixedChains, type LookupFields } from './build.ts';
 import type { MatchEntry } from './match-entry.ts';
 import type { Plan } from './plan.ts';
-import { plan } from './planner.ts';
+import { planIndex } from './planner.ts';
 
-const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
+const TCP: LookupFields = { protocol: 'tcp', original: false, address: 'saddr' };
 
-function built(given: readonly MatchEntry[], fields: Fields = TCP): Dispatched {
-  return build('in', plan(given, { ports: fields.protocol !== null }), fields);
+function built(given: readonly MatchEntry[], fields: LookupFields = TCP): Dispatched {
+  return buildIndex('in', planIndex(given, { ports: fields.protocol !== null }), fields);
 }
 
 /** Chains and maps as nft text, without the hashes at the end of names. */
@@ -117,7 +117,7 @@ describe('index of a plan', () => {
 
   it('rejects port lookups for a protocol without ports', () => {
     assert.throws(
-      () => build('in', plan(ports, { ports: true }), { ...TCP, protocol: null }),
+      () => buildIndex('in', planIndex(ports, { ports: true }), { ...TCP, protocol: null }),
       /in: a map by port has an entry without ports/,
     );
   });
@@ -126,10 +126,10 @@ describe('index of a plan', () => {
 describe('index of a plan in pieces', () => {
   /** Parts that are planned separately; `build` doesn't use the sizes. */
   const sequence = (...parts: readonly (readonly MatchEntry[])[]): Plan => {
-    const plans = parts.map((part) => plan(part, { ports: true }));
+    const plans = parts.map((part) => planIndex(part, { ports: true }));
     return { kind: 'sequence', items: parts.flat(), parts: plans, size: 0, tries: 0 };
   };
-  const of = (p: Plan): Dispatched => build('in', p, TCP);
+  const of = (p: Plan): Dispatched => buildIndex('in', p, TCP);
 
   it('returns from each piece but the last', () => {
     const found = words(
@@ -272,7 +272,7 @@ describe('names in an index', () => {
         id: `s${i}`,
       })),
     ];
-    const make = (): Dispatched => build('in', plan(shared, { ports: true }), TCP, known);
+    const make = (): Dispatched => buildIndex('in', planIndex(shared, { ports: true }), TCP, known);
     const first = make();
     known.next();
     const second = make();
@@ -313,12 +313,12 @@ describe('the levels of an index', () => {
 
   for (const levels of [0, 1, 2, 3, 8]) {
     it(`are at most ${levels} if the kernel allows no more`, () => {
-      const found = build('in', plan(given, { ports: true, levels }), TCP);
+      const found = buildIndex('in', planIndex(given, { ports: true, levels }), TCP);
       assert.ok(depth(found) <= levels, `${depth(found)} levels`);
     });
   }
 
   it('are as many as these rules need', () => {
-    assert.ok(depth(build('in', plan(given, { ports: true }), TCP)) > 2);
+    assert.ok(depth(buildIndex('in', planIndex(given, { ports: true }), TCP)) > 2);
   });
 });

@@ -15,7 +15,7 @@ export interface Dispatched {
 }
 
 /** The fields of a packet that the maps look up. */
-export interface Fields {
+export interface LookupFields {
   /** Null: the packets have no ports. */
   readonly protocol: PortProtocol | null;
   /** Whether ports are those that the client used, before destination NAT. */
@@ -30,7 +30,12 @@ export interface Fields {
  * new one, never a mixture. If several parts follow each other, a rule may move from one to
  * another; so their names include a hash of their rules, and a move makes new ones.
  */
-export function build(name: string, plan: Plan, fields: Fields, known = new FixedChains()): Dispatched {
+export function buildIndex(
+  name: string,
+  plan: Plan,
+  fields: LookupFields,
+  known = new FixedChains(),
+): Dispatched {
   const builder = new Builder(name, fields, known);
   const rules = builder.rules(plan, name);
   return { chains: [plainChain(name, rules), ...builder.chains.values()], maps: builder.maps };
@@ -103,10 +108,10 @@ class Builder {
   readonly chains = new Map<string, Chain>();
   readonly maps: VerdictMap[] = [];
   readonly #root: string;
-  readonly #fields: Fields;
+  readonly #fields: LookupFields;
   readonly #known: FixedChains;
 
-  constructor(root: string, fields: Fields, known: FixedChains) {
+  constructor(root: string, fields: LookupFields, known: FixedChains) {
     this.#root = root;
     this.#fields = fields;
     this.#known = known;

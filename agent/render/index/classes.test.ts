@@ -4,11 +4,11 @@ import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import { hasMember, unpackAddress } from '../../../lib/net/member-set.ts';
 import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
-import { AddressSpace, type Classes } from './classes.ts';
+import { type Classes, PeerAddressSpace } from './classes.ts';
 import type { Peers } from './match-entry.ts';
 
 function classesOf(...peers: readonly Peers[]): Classes {
-  return new AddressSpace(peers).restrict(peers);
+  return new PeerAddressSpace(peers).restrict(peers);
 }
 
 /** Each address and range, with the keys of the peers that contain it. */
@@ -202,7 +202,7 @@ describe('properties of address classes', () => {
     const some = fc.tuple(anyPeers, fc.array(fc.boolean(), { minLength: 7, maxLength: 7 }));
     check(this, 500, some, ([peers, taken]) => {
       const own = peers.filter((_, i) => taken[i]);
-      assert.deepEqual(bytes(new AddressSpace(peers).restrict(own)), bytes(classesOf(...own)));
+      assert.deepEqual(bytes(new PeerAddressSpace(peers).restrict(own)), bytes(classesOf(...own)));
     });
   });
 });
@@ -210,7 +210,7 @@ describe('properties of address classes', () => {
 describe('an address space', () => {
   it('covers its own peers, not others, nor the same peers with different members', () => {
     const [a, b] = [peersOf('a', '10.0.0.1'), peersOf('b', '10.0.0.2')];
-    const space = new AddressSpace([a, b]);
+    const space = new PeerAddressSpace([a, b]);
     assert.equal(space.covers([a]), true);
     assert.equal(space.covers([b, a]), true);
     assert.equal(space.covers([a, peersOf('c')]), false);

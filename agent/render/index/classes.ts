@@ -47,7 +47,7 @@ interface WholeClasses extends Classes {
  * The classes of many peers. From it the classes of some of these peers can be derived at a cost in
  * proportion to their own addresses.
  */
-export class AddressSpace {
+export class PeerAddressSpace {
   readonly #all: WholeClasses;
   readonly #numberOf: ReadonlyMap<string, number>;
   /** For each peer, the classes of its addresses. */

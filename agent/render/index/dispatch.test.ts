@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { CompiledRule, Service } from '../../../apis/compiled.ts';
+import type { CompiledRule, PortMatch } from '../../../apis/compiled.ts';
 import { compiledRule } from '../../../test/fake/compiled-rule.ts';
 import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
@@ -15,7 +15,7 @@ function indexed(entries: readonly IndexRule[], options: Partial<DispatchOptions
   return new Indexer().dispatch('in', entries, { ...ANY_TRAFFIC, ...options });
 }
 
-function entry(chain: string, ...services: Service[]): IndexRule {
+function entry(chain: string, ...services: PortMatch[]): IndexRule {
   return { chain, rule: compiledRule(chain, { services }), peers: null };
 }
 
@@ -27,7 +27,7 @@ function of(
   return { chain, rule: compiledRule(chain, changes), peers };
 }
 
-const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
+const tcp = (first: number, last = first): PortMatch => ({ protocol: 'tcp', ports: [first, last] });
 /** More entries than are tried one by one. */
 const many = (...more: readonly IndexRule[]): IndexRule[] => [
   ...[1, 2, 3, 4, 5].map((port) => entry(`p${port}`, tcp(port))),
@@ -80,7 +80,7 @@ describe('dispatch', () => {
   });
 
   it('a source port, or only a protocol, applies to every port; a source port does not end the evaluation', () => {
-    const source: Service = { protocol: 'tcp', sourcePorts: [53, 53] };
+    const source: PortMatch = { protocol: 'tcp', sourcePorts: [53, 53] };
     const found = lines(indexed([entry('a', source), entry('b', { protocol: 'tcp' }), entry('c', tcp(1))]));
     assert.deepEqual(found['in-tcp'], ['jump a', 'jump b']);
   });
@@ -252,7 +252,7 @@ const POOL: readonly Peers[] = [
  * equal members.
  */
 const ENTRIES: readonly IndexRule[] = Array.from({ length: 60 }, (_, i): IndexRule => {
-  const services: Service[] =
+  const services: PortMatch[] =
     i % 7 === 6
       ? []
       : [

@@ -3,7 +3,7 @@ import { protocolChain } from '../name.ts';
 import { plainChain, plainRule } from '../plain.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
-import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
+import { buildIndex, type Dispatched, FixedChains, type LookupFields } from './build.ts';
 import {
   type IndexRule,
   type MatchEntry,
@@ -17,7 +17,7 @@ import { type PlanOptions, planned } from './planner.ts';
 
 const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
 
-export interface DispatchOptions extends Pick<Fields, 'original' | 'address'> {
+export interface DispatchOptions extends Pick<LookupFields, 'original' | 'address'> {
   readonly scope: Scope;
   /** As in PlanOptions. */
   readonly levels?: number;
@@ -87,7 +87,7 @@ export class Indexer {
   #build(
     of: Pick<BuiltPart, 'index' | 'name' | 'protocol'> & { readonly levels: number },
     part: Part,
-    fields: Fields,
+    fields: LookupFields,
   ): Dispatched {
     if (part.built?.levels !== of.levels) {
       const { items, chains, cache, replaced } = part;
@@ -97,7 +97,7 @@ export class Indexer {
         replaced?.levels === levels
           ? replaced
           : this.#plan(items, { ports: fields.protocol !== null, levels, cache });
-      part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
+      part.built = { ...buildIndex(of.name, plan, fields, chains), plan, needsMembers, levels };
       part.replaced = null;
       this.#onBuilt({ ...of, items, plan, dispatched: part.built });
     }

@@ -1,4 +1,4 @@
-import type { CompiledRule, PortRange, Service, ServiceSet } from '../../../apis/compiled.ts';
+import type { CompiledRule, PortMatch, PortRange, ServiceSet } from '../../../apis/compiled.ts';
 import type { ResolvedPeer } from '../../../apis/resolved-peers.ts';
 import { namesPorts } from '../../../apis/rule-peer.ts';
 import { type MemberSet, toMemberSet } from '../../../lib/net/member-set.ts';
@@ -96,7 +96,7 @@ export function protocolItem(
 }
 
 /** Whether it matches every packet of the protocol. */
-function isWhole(service: Service): boolean {
+function isWhole(service: PortMatch): boolean {
   switch (service.protocol) {
     case 'icmp':
     case 'icmpv6':
@@ -109,11 +109,11 @@ function isWhole(service: Service): boolean {
 }
 
 /** A ServiceSet has members of these protocols only; their ports change without the rule. */
-function servicesOf(rule: CompiledRule): readonly Service[] {
+function servicesOf(rule: CompiledRule): readonly PortMatch[] {
   return namesPorts(rule) ? EVERY_PORT : rule.services;
 }
 
-const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
+const EVERY_PORT: readonly PortMatch[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
 
 /** An Audit rule ends no evaluation, and the index looks at nothing but the address. */
 function endsAtPeers({ mode, peers: [only, ...others] }: CompiledRule): boolean {

@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
-import { AddressSpace, type Classes } from './classes.ts';
+import { type Classes, PeerAddressSpace } from './classes.ts';
 import type { MatchEntry, Peers } from './match-entry.ts';
 
 /**
@@ -144,13 +144,13 @@ export class PlanCache {
   readonly singleRuleList = memo(
     (item: MatchEntry): ListPlan => ({ kind: 'list', items: [item], size: 0, tries: 1 }),
   );
-  #now: AddressSpace[] = [];
-  #before: AddressSpace[] = [];
+  #now: PeerAddressSpace[] = [];
+  #before: PeerAddressSpace[] = [];
 
-  space(peers: readonly Peers[]): AddressSpace {
+  space(peers: readonly Peers[]): PeerAddressSpace {
     const known = this.#now.find((space) => space.covers(peers));
     if (known !== undefined) return known;
-    const space = this.#before.find((one) => one.covers(peers)) ?? new AddressSpace(peers);
+    const space = this.#before.find((one) => one.covers(peers)) ?? new PeerAddressSpace(peers);
     this.#now.push(space);
     return space;
   }

@@ -38,7 +38,7 @@ export interface PlanOptions {
 }
 
 /** The plan for rules in evaluation order. Pure. */
-export function plan(items: readonly MatchEntry[], options: PlanOptions): Plan {
+export function planIndex(items: readonly MatchEntry[], options: PlanOptions): Plan {
   return planned(items, options).plan;
 }
 

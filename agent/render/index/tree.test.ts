@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
+import type { CompiledRule, PortMatch, PortRange } from '../../../apis/compiled.ts';
 import { compiledRule } from '../../../test/fake/compiled-rule.ts';
 import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
@@ -17,7 +17,7 @@ function indexed(entries: readonly IndexRule[], options: Partial<DispatchOptions
   return new TreeIndexer().dispatch('in', entries, { ...ANY_TRAFFIC, ...options });
 }
 
-const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
+const tcp = (first: number, last = first): PortMatch => ({ protocol: 'tcp', ports: [first, last] });
 
 /**
  * A rule with peers of its own. No two rules are known to have the same peers, so none makes
@@ -25,14 +25,14 @@ const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports:
  */
 function of(
   chain: string,
-  services: readonly Service[] = [],
+  services: readonly PortMatch[] = [],
   changes: Partial<Omit<CompiledRule, 'source'>> = {},
   peers: Peers | null = peersOf(chain, '10.0.0.1'),
 ): IndexRule {
   return { chain, rule: compiledRule(chain, { services, ...changes }), peers };
 }
 
-function many(length: number, toServices: (index: number) => readonly Service[]): IndexRule[] {
+function many(length: number, toServices: (index: number) => readonly PortMatch[]): IndexRule[] {
   return Array.from({ length }, (_, i) => of(`r${i}`, toServices(i)));
 }
 

@@ -1,23 +1,23 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';
-import { type Chain, type NftRule, setOf } from '../ruleset.ts';
+import { type Chain, matchedSet, type NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, FORWARD as FORWARDED, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
-import { quote, RETURN } from './rule-text.ts';
+import { iptablesQuote, RETURN } from './rule-text.ts';
 import {
   type BuiltinChain,
   CHAIN_PREFIX,
   type IptablesChain,
   type IptablesRule,
   type IptablesTable,
-  type TableName,
+  type IptablesTableName,
 } from './tables.ts';
-import type { Traffic, TranslatedRule, TranslationContext } from './translated-rule.ts';
+import type { TranslatedRule, TranslatedTraffic, TranslationContext } from './translated-rule.ts';
 import {
   NO_ORIGIN,
-  plainRule,
+  ruleWithoutOrigin,
   translateChain,
   translateRule,
   withoutLastReturns,
@@ -37,8 +37,8 @@ const MASQUERADE = `${CHAIN_PREFIX}MASQUERADE`;
  * is on, as kube-proxy sets it. Then the kubelet's KUBE-FIREWALL drops them, but it comes after our
  * chains and doesn't see packets that a policy accepts (CVE-2020-8558).
  */
-const MARTIANS = plainRule(
-  `-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment ${quote('loopback addresses on the network')} -j DROP`,
+const MARTIANS = ruleWithoutOrigin(
+  `-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment ${iptablesQuote('loopback addresses on the network')} -j DROP`,
 );
 
 /**
@@ -64,7 +64,7 @@ interface Linked {
   readonly chain: IptablesChain | null;
 }
 
-export interface Source {
+interface Source {
   readonly chains: ReadonlyMap<string, Chain>;
   readonly setNames: SetNames;
   readonly chainName: (name: string) => string;
@@ -120,7 +120,7 @@ class Translation {
   }
 
   /** Contains all chains found since the previous table. */
-  #table(name: TableName, roots: Partial<Record<BuiltinChain, IptablesChain | null>>): IptablesTable {
+  #table(name: IptablesTableName, roots: Partial<Record<BuiltinChain, IptablesChain | null>>): IptablesTable {
     const chains = this.#found;
     this.#found = new Map();
     const jumps = Object.entries(roots).flatMap(([from, to]) =>
@@ -199,17 +199,17 @@ class Translation {
     const marks = this.#root(MASQUERADE, () => marking);
     const spoofed = this.#plain(this.#chains.get(FORWARDED.chain)?.rules ?? []);
     const ofNew = [
-      ...(marks === null ? [] : [plainRule(`-m conntrack ! --ctstatus CONFIRMED -j ${marks.name}`)]),
+      ...(marks === null ? [] : [ruleWithoutOrigin(`-m conntrack ! --ctstatus CONFIRMED -j ${marks.name}`)]),
       ...this.#toNodePort(),
     ];
     if (ofNew.length === 0) return spoofed;
-    return [...spoofed, plainRule(`-m conntrack --ctstate RELATED,ESTABLISHED ${RETURN}`), ...ofNew];
+    return [...spoofed, ruleWithoutOrigin(`-m conntrack --ctstate RELATED,ESTABLISHED ${RETURN}`), ...ofNew];
   }
 
   #toNodePort(): IptablesRule[] {
     if (!this.#chains.has(NODEPORT_ENTRY)) return [];
     const chain = this.#found.get(NODEPORT) ?? this.#root(NODEPORT, () => this.#nodeport());
-    return chain === null ? [] : [plainRule(`-m conntrack --ctstate DNAT -j ${NODEPORT}`)];
+    return chain === null ? [] : [ruleWithoutOrigin(`-m conntrack --ctstate DNAT -j ${NODEPORT}`)];
   }
 
   /**
@@ -239,7 +239,7 @@ class Translation {
       // A packet may match only one of these rules and then continues after the last of them: they
       // stay in a chain.
       const own = this.#resolve(chain.name, chain.source, 'nodeport');
-      return own === null ? [] : [{ ...plainRule(`-j ${own.name}`), source: chain.source }];
+      return own === null ? [] : [{ ...ruleWithoutOrigin(`-j ${own.name}`), source: chain.source }];
     });
   }
 
@@ -259,11 +259,11 @@ class Translation {
     return chain;
   }
 
-  #translateRule(rule: NftRule, traffic: Traffic): TranslatedRule[] {
+  #translateRule(rule: NftRule, traffic: TranslatedTraffic): TranslatedRule[] {
     return translateRule(rule, NO_ORIGIN, { ...this.#context, traffic });
   }
 
-  #translated(chain: Chain, source: RuleSource | null, traffic: Traffic): TranslatedChain {
+  #translated(chain: Chain, source: RuleSource | null, traffic: TranslatedTraffic): TranslatedChain {
     const { setNames } = this.#context;
     let found = this.#cache.chains.get(chain);
     if (found?.sets.every(([name, inIpset]) => setNames.get(name) === inIpset) !== true) {
@@ -280,15 +280,19 @@ class Translation {
   }
 
   /** The rules of a chain; also adds the chains that they lead to. */
-  #rules(list: readonly TranslatedRule[], source: RuleSource | null, traffic: Traffic): IptablesRule[] {
+  #rules(
+    list: readonly TranslatedRule[],
+    source: RuleSource | null,
+    traffic: TranslatedTraffic,
+  ): IptablesRule[] {
     return list.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
   }
 
-  #isTaken({ to }: TranslatedRule, source: RuleSource | null, traffic: Traffic): boolean {
+  #isTaken({ to }: TranslatedRule, source: RuleSource | null, traffic: TranslatedTraffic): boolean {
     return to === null || this.#resolve(to, source, traffic) !== null;
   }
 
-  #resolve(name: string, leading: RuleSource | null, traffic: Traffic): IptablesChain | null {
+  #resolve(name: string, leading: RuleSource | null, traffic: TranslatedTraffic): IptablesChain | null {
     const known = this.#resolved.get(name);
     if (known !== undefined) return known;
     const chain = this.#chain(name);
@@ -310,7 +314,7 @@ class Translation {
     name: string,
     from: TranslatedChain,
     source: RuleSource | null,
-    traffic: Traffic,
+    traffic: TranslatedTraffic,
   ): IptablesChain | null {
     const isTaken = from.rules.map((one) => this.#isTaken(one, source, traffic));
     if (from.linked?.isTaken.every((was, i) => was === isTaken[i])) return from.linked.chain;
@@ -328,7 +332,7 @@ class Translation {
 }
 
 function setsOf({ matches }: NftRule): string[] {
-  return matches.flatMap((match) => setOf(match) ?? []);
+  return matches.flatMap((match) => matchedSet(match) ?? []);
 }
 
 function isSameRule(a: IptablesRule, b: IptablesRule | undefined): boolean {

@@ -193,7 +193,7 @@ function ports(protocol: PortProtocol, field: 'sport' | 'dport', ranges: readonl
   if (others.length === 0) return [{ protocol, [field]: only }];
   return portLists(ranges).map((list) => ({
     protocol,
-    extension: `-m multiport --${field}s ${list.map(rangeText).join(',')}`,
+    extension: `-m multiport --${field}s ${list.map(portRangeText).join(',')}`,
   }));
 }
 
@@ -212,20 +212,23 @@ function portLists(ranges: readonly PortRange[]): PortRange[][] {
   return lists;
 }
 
-export function rangeText([first, last]: PortRange): string {
+export function portRangeText([first, last]: PortRange): string {
   return first === last ? `${first}` : `${first}:${last}`;
 }
 
 function originalPorts({ protocol, ranges }: MatchOf<'originalPort'>): Fragment[] {
   return ranges.map((range) => ({
     protocol,
-    extension: `-m conntrack --ctorigdstport ${rangeText(range)}`,
+    extension: `-m conntrack --ctorigdstport ${portRangeText(range)}`,
   }));
 }
 
 /** One rule for each protocol and range of source ports, or more if multiport needs them. */
 function portTuples(tuples: readonly PortTuple[]): Fragment[] {
-  const same = Map.groupBy(tuples, ({ protocol, sourcePorts }) => `${protocol} ${rangeText(sourcePorts)}`);
+  const same = Map.groupBy(
+    tuples,
+    ({ protocol, sourcePorts }) => `${protocol} ${portRangeText(sourcePorts)}`,
+  );
   return [...same.values()].flatMap((group) => {
     const [first] = group;
     if (first === undefined) return [];

@@ -3,7 +3,7 @@ import { POSTROUTING } from '../topology.ts';
 import { cidrText, hex } from './fragment.ts';
 import { RETURN, targetText } from './rule-text.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
-import { NO_ORIGIN, plainRule, type TranslationContext, withTarget } from './translated-rule.ts';
+import { NO_ORIGIN, ruleWithoutOrigin, type TranslationContext, withTarget } from './translated-rule.ts';
 
 /**
  * Masquerade is decided in FORWARD, because only there the interface group that a packet came from
@@ -15,7 +15,7 @@ import { NO_ORIGIN, plainRule, type TranslationContext, withTarget } from './tra
 const MARK = 0x1000;
 const MARKED = `${hex(MARK)}/${hex(MARK)}`;
 
-export interface Masquerade {
+interface Masquerade {
   /** Rules of FORWARD. */
   readonly marking: readonly IptablesRule[];
   /** Chains that `marking` leads to. */
@@ -48,8 +48,8 @@ export function masquerade(
     marking,
     chains: left,
     rules: [
-      plainRule(`-m mark ! --mark ${MARKED} ${RETURN}`),
-      plainRule(`-j MARK --set-xmark 0x0/${hex(MARK)}`),
+      ruleWithoutOrigin(`-m mark ! --mark ${MARKED} ${RETURN}`),
+      ruleWithoutOrigin(`-j MARK --set-xmark 0x0/${hex(MARK)}`),
       ...withTarget(
         { matches: [], comment },
         targetText({ kind: 'masquerade', random: true }, context.family),
@@ -74,8 +74,8 @@ function markRules(
   if (cidrs.length < 2) return { rules: withTarget(rule, mark, NO_ORIGIN, context), chain: null };
   const others = rule.matches.filter(({ match }) => match !== 'notIn');
   const rules = withTarget({ ...rule, matches: others }, `-j ${name}`, NO_ORIGIN, context);
-  const returns = cidrs.map((cidr) => plainRule(`-d ${cidrText(cidr)} ${RETURN}`));
-  return { rules, chain: { name, rules: [...returns, plainRule(mark)] } };
+  const returns = cidrs.map((cidr) => ruleWithoutOrigin(`-d ${cidrText(cidr)} ${RETURN}`));
+  return { rules, chain: { name, rules: [...returns, ruleWithoutOrigin(mark)] } };
 }
 
 export const POSTROUTING_CHAIN = `${CHAIN_PREFIX}POSTROUTING`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Cidr, parseCidr } from '../../../lib/net/address.ts';
 import type { Match } from '../ruleset.ts';
-import { quote, ruleTexts, targetText } from './rule-text.ts';
+import { iptablesQuote, ruleTexts, targetText } from './rule-text.ts';
 
 const setNames = new Map([['peers-a-v4', 'nodewall-peers-a-h4']]);
 
@@ -114,10 +114,10 @@ describe('the text of a rule', () => {
   });
 
   it('quotes text of several words', () => {
-    assert.equal(quote('one-word_1'), 'one-word_1');
-    assert.equal(quote('policy/rule'), '"policy/rule"');
-    assert.equal(quote('a "b" \\ \'c\''), `"a \\"b\\" \\\\ \\'c\\'"`);
-    assert.equal(quote('two\nlines'), '"two_lines"');
-    assert.equal(quote(''), '""');
+    assert.equal(iptablesQuote('one-word_1'), 'one-word_1');
+    assert.equal(iptablesQuote('policy/rule'), '"policy/rule"');
+    assert.equal(iptablesQuote('a "b" \\ \'c\''), `"a \\"b\\" \\\\ \\'c\\'"`);
+    assert.equal(iptablesQuote('two\nlines'), '"two_lines"');
+    assert.equal(iptablesQuote(''), '""');
   });
 });

@@ -1,6 +1,6 @@
 import { type Cidr, covers, type Family } from '../../../lib/net/address.ts';
 import type { L4Protocol, Match, Statement } from '../ruleset.ts';
-import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
+import { cidrText, type Fragment, fragments, portRangeText, type SetNames } from './fragment.ts';
 
 /**
  * The language of iptables-save (iptables 1.8.9, both variants). All iptables rules are put
@@ -8,7 +8,7 @@ import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './
  */
 
 /** `-j …` or `-g …`; '' means no target: the packet is counted and continues. */
-export type Target = string;
+export type RuleTarget = string;
 
 export interface RuleContext {
   readonly family: Family;
@@ -21,7 +21,7 @@ export interface RuleContext {
  */
 export function ruleTexts(
   matches: readonly Match[],
-  { target, comment }: { readonly target: Target; readonly comment: string | null },
+  { target, comment }: { readonly target: RuleTarget; readonly comment: string | null },
   { family, setNames }: RuleContext,
 ): string[] {
   let combined: Fragment[][] = [[]];
@@ -32,7 +32,8 @@ export function ruleTexts(
     else combined = combined.flatMap((parts) => [only, ...others].map((fragment) => [...parts, fragment]));
   }
   // iptables-nft stores a comment beside the rule and prints it last.
-  const end = comment === null ? target : `-m comment --comment ${quote(comment)} ${target}`.trimEnd();
+  const end =
+    comment === null ? target : `-m comment --comment ${iptablesQuote(comment)} ${target}`.trimEnd();
   const texts: string[] = [];
   for (const parts of combined) {
     const text = matchText(parts);
@@ -106,8 +107,8 @@ function addExtensions(words: string[], parts: readonly Fragment[]): void {
     if (!hasPorts && (part.sport ?? part.dport ?? part.isNotFirst) !== undefined) {
       hasPorts = true;
       words.push(`-m ${part.protocol}`);
-      if (sport) words.push(`--sport ${rangeText(sport)}`);
-      if (dport) words.push(`--dport ${rangeText(dport)}`);
+      if (sport) words.push(`--sport ${portRangeText(sport)}`);
+      if (dport) words.push(`--dport ${portRangeText(dport)}`);
       if (isNotFirst) words.push('! --tcp-flags FIN,SYN,RST,ACK SYN');
     }
     if (part.extension) words.push(part.extension);
@@ -118,7 +119,10 @@ function addExtensions(words: string[], parts: readonly Fragment[]): void {
  * The target of a statement that leads to no other chain. For statements with several translations
  * (accept), this is the direct one.
  */
-export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto' }>, family: Family): Target {
+export function targetText(
+  statement: Exclude<Statement, { kind: 'jump' | 'goto' }>,
+  family: Family,
+): RuleTarget {
   switch (statement.kind) {
     case 'accept':
       return '-j ACCEPT';
@@ -130,7 +134,7 @@ export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto'
       return `-j REJECT --reject-with ${statement.with === 'tcp reset' ? 'tcp-reset' : PROHIBITED[family]}`;
     case 'log':
       return (
-        `-j NFLOG --nflog-prefix ${quote(statement.prefix)} --nflog-group ${statement.group}` +
+        `-j NFLOG --nflog-prefix ${iptablesQuote(statement.prefix)} --nflog-group ${statement.group}` +
         ` --nflog-size ${statement.copyRange} --nflog-threshold ${statement.queueThreshold}`
       );
     case 'masquerade':
@@ -164,7 +168,7 @@ const PROHIBITED = { 4: 'icmp-admin-prohibited', 6: 'icmp6-adm-prohibited' } as 
  * Quotes like xtables_save_string of libxtables: unless the text is one plain word. Line ends and
  * other control characters are replaced by `_`.
  */
-export function quote(text: string): string {
+export function iptablesQuote(text: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
   const clean = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '_');
   return `"${clean.replaceAll(/["'\\]/g, '\\$&')}"`;

@@ -13,12 +13,12 @@ export interface IptablesRuleset {
   readonly families: Readonly<Record<Family, readonly IptablesTable[]>>;
 }
 
-export type TableName = 'filter' | 'nat';
+export type IptablesTableName = 'filter' | 'nat';
 export type BuiltinChain = 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
 
 /** Our part of one table; a table without such a part is left out. */
 export interface IptablesTable {
-  readonly name: TableName;
+  readonly name: IptablesTableName;
   /** Each jump is unconditional and the first rule of its built-in chain. */
   readonly jumps: readonly Jump[];
   /** By name; every name begins with CHAIN_PREFIX. */
@@ -43,12 +43,12 @@ export interface IptablesRule {
    */
   readonly text: string;
   /** The policy rule whose packets this rule counts; null if it counts for none. */
-  readonly counts: Counts | null;
+  readonly counts: CountPurpose | null;
   /** The policy rule to blame if this rule is refused. */
   readonly source: RuleSource | null;
 }
 
-export interface Counts {
+export interface CountPurpose {
   /** CompiledRule.id */
   readonly ruleId: string;
   /**

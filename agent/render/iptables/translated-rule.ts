@@ -1,14 +1,14 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import { type Chain, isRecordChain, type NftRule, type Statement } from '../ruleset.ts';
-import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './rule-text.ts';
-import type { Counts, IptablesRule } from './tables.ts';
+import { RETURN, type RuleContext, type RuleTarget, ruleTexts, targetText } from './rule-text.ts';
+import type { CountPurpose, IptablesRule } from './tables.ts';
 
 /**
  * How nft's verdicts are translated. In `host` chains an Allow is final: ACCEPT. NodePort traffic
  * is evaluated in FORWARD too, where other programs (pods' network policies) must still evaluate
  * it: there an Allow only leaves the list of NodePort rules: RETURN.
  */
-export type Traffic = 'host' | 'nodeport';
+export type TranslatedTraffic = 'host' | 'nodeport';
 
 /** The iptables rules for one nft rule in one family. */
 export interface TranslatedRule {
@@ -22,7 +22,7 @@ export interface TranslatedRule {
 }
 
 export interface TranslationContext extends RuleContext {
-  readonly traffic: Traffic;
+  readonly traffic: TranslatedTraffic;
   /** The name in iptables of a chain of the Ruleset. */
   readonly chainName: (name: string) => string;
 }
@@ -42,7 +42,7 @@ export function translateChain(
 }
 
 export interface Origin {
-  readonly counts: Counts | null;
+  readonly counts: CountPurpose | null;
   readonly source: RuleSource | null;
 }
 
@@ -62,7 +62,7 @@ export function translateRule(rule: NftRule, origin: Origin, context: Translatio
   }
 }
 
-function target(statement: Statement, { traffic, family, chainName }: TranslationContext): Target {
+function target(statement: Statement, { traffic, family, chainName }: TranslationContext): RuleTarget {
   switch (statement.kind) {
     case 'jump':
       return `-j ${chainName(statement.chain)}`;
@@ -78,7 +78,7 @@ function target(statement: Statement, { traffic, family, chainName }: Translatio
 /** The rules for this nft rule, with another target. */
 export function withTarget(
   { matches, comment }: Pick<NftRule, 'matches' | 'comment'>,
-  to: Target,
+  to: RuleTarget,
   { counts, source }: Origin,
   context: RuleContext,
 ): IptablesRule[] {
@@ -92,6 +92,6 @@ export function withoutLastReturns(rules: readonly IptablesRule[]): readonly Ipt
 }
 
 /** A rule that belongs to no policy rule. */
-export function plainRule(text: string): IptablesRule {
+export function ruleWithoutOrigin(text: string): IptablesRule {
   return { text, ...NO_ORIGIN };
 }

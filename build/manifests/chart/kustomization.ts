@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { type Document, parseAllDocuments, parseDocument } from 'yaml';
-import type { PatchOperation } from './template-document.ts';
+import type { KustomizeOperation } from './template-document.ts';
 
 const KUSTOMIZE = new URL('../../../deploy/kustomize/', import.meta.url);
 
@@ -13,7 +13,7 @@ export interface PatchTarget {
 }
 
 export type Patch =
-  | { readonly kind: 'operations'; readonly target: PatchTarget; readonly operations: PatchOperation[] }
+  | { readonly kind: 'operations'; readonly target: PatchTarget; readonly operations: KustomizeOperation[] }
   | { readonly kind: 'delete'; readonly target: PatchTarget };
 
 /** As much of a kustomization as the chart is made of. */
@@ -50,7 +50,7 @@ function toPatch(target: PatchTarget | undefined, text: string): Patch {
   const patch: unknown = parseDocument(text).toJS();
   if (target !== undefined) {
     assert.ok(Array.isArray(patch), text);
-    return { kind: 'operations', target, operations: patch as PatchOperation[] };
+    return { kind: 'operations', target, operations: patch as KustomizeOperation[] };
   }
   const { $patch, kind, metadata } = patch as { $patch: string; kind: string; metadata: { name: string } };
   assert.equal($patch, 'delete', text);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Document, isCollection, isMap, isNode, isScalar, isSeq, type Node, Pair, Scalar } from 'yaml';
 
 /** One operation of a kustomize patch (JSON Patch, RFC 6902). */
-export type PatchOperation =
+export type KustomizeOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string };
 
@@ -67,7 +67,7 @@ export class TemplateDocument {
   }
 
   /** Does under the condition what the operation says. */
-  patch(condition: string, operation: PatchOperation): void {
+  patch(condition: string, operation: KustomizeOperation): void {
     const keys = operation.path.split('/').slice(1).map(toKey);
     const last = keys.pop() ?? assert.fail(operation.path);
     switch (operation.op) {

@@ -25,7 +25,7 @@ export interface CertificateEvents {
   failed(error: Error): void;
 }
 
-export interface KeeperOptions {
+interface KeeperOptions {
   readonly request: KubeApi;
   readonly namespace: string;
   /** The name of the Secret and of the ConfigMap. */

@@ -22,7 +22,7 @@ export interface PublishResult {
   readonly absent: readonly string[];
 }
 
-export interface Published {
+interface Published {
   readonly paths: WebhookPaths;
   /** The CA certificates (PEM); null: a third party writes them. */
   readonly certificates: string | null;

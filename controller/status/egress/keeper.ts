@@ -4,7 +4,7 @@ import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../
 import type { WallClock } from '../../../lib/process/clock.ts';
 import { WorkQueue } from '../../../lib/process/work-queue.ts';
 import type { Allocation } from '../../egress/allocation.ts';
-import { policyKey } from '../../egress/class.ts';
+import { egressPolicyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
 import type { AddressOwners } from '../../egress/owners/address-owners.ts';
 import { agentLack, networkLack } from '../../egress/owners/agent-reports.ts';
@@ -24,7 +24,7 @@ import {
   type WrittenGatewayStatus,
 } from './egress-status.ts';
 import type { EgressVersion } from './egress-versions.ts';
-import { type PolicyFacts, policyStatus } from './policy-status.ts';
+import { type EgressPolicyFacts, policyStatus } from './policy-status.ts';
 import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
 
 /** A state as it was compiled and published. */
@@ -143,16 +143,16 @@ export class EgressStatusKeeper {
     const decided = new Map<string, Allocation>();
     const there = new Set(compiled.allocations.map(({ gateway }) => keyOf(gateway)));
     for (const { allocation } of this.#options.owners.decide())
-      for (const policy of allocation.policies) decided.set(policyKey(policy), allocation);
+      for (const policy of allocation.policies) decided.set(egressPolicyKey(policy), allocation);
     const pods = podsOfPolicies(compiled);
     for (const policy of policies) {
       if (policy.apiGroup !== 'nodewall.io') continue;
       const key = keyOf(policy);
       there.add(key);
-      this.#updatePolicy(key, policy, decided.get(policyKey(policy)) ?? null, {
+      this.#updatePolicy(key, policy, decided.get(egressPolicyKey(policy)) ?? null, {
         problems: lines.get(key) ?? [],
         isWaiting: !solid.has(key),
-        found: pods.get(policyKey(policy)),
+        found: pods.get(egressPolicyKey(policy)),
       });
     }
     // A rejected object without a valid version has only a version.
@@ -182,7 +182,7 @@ export class EgressStatusKeeper {
     {
       found,
       ...wrong
-    }: Pick<PolicyFacts, 'problems' | 'isWaiting'> & { readonly found: PolicyPods | undefined },
+    }: Pick<EgressPolicyFacts, 'problems' | 'isWaiting'> & { readonly found: PolicyPods | undefined },
   ): void {
     const names = [...(found?.nodes ?? [])].sort();
     const wasRealized = this.#wasRealized(key, policy.generation, names.length);

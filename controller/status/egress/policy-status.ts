@@ -4,7 +4,7 @@ import type { Allocation, EgressPaths } from '../../egress/allocation.ts';
 import { namedAddress } from '../../egress/deal-addresses.ts';
 import { accepted, type EgressConditionState, type WrittenPolicyStatus } from './egress-status.ts';
 
-export interface PolicyFacts {
+export interface EgressPolicyFacts {
   readonly policy: EgressPolicy;
   /** Its gateway's allocation; null: it has none, or may not use it. */
   readonly allocation: Allocation | null;
@@ -18,7 +18,7 @@ export interface PolicyFacts {
   readonly ownerLack?: (owner: string) => string | null;
 }
 
-export function policyStatus(facts: PolicyFacts): {
+export function policyStatus(facts: EgressPolicyFacts): {
   readonly status: Omit<WrittenPolicyStatus, 'conditions' | 'observedGeneration'>;
   readonly said: readonly EgressConditionState[];
 } {

@@ -1,5 +1,5 @@
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
-import { policyKey } from '../../egress/class.ts';
+import { egressPolicyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
 
 /** Where the pods of a policy are. */
@@ -10,7 +10,7 @@ export interface PolicyPods {
 }
 
 /**
- * The pods and nodes of each policy, by policyKey, for destinations on which it decides. One pass
+ * Pods and nodes of each policy, by egressPolicyKey, for destinations on which it decides. One pass
  * over the addresses of all pods.
  */
 export function podsOfPolicies({
@@ -39,8 +39,8 @@ export function podsOfPolicies({
         if (policy !== null) policies.add(policy);
     }
     for (const policy of policies) {
-      const total = found.get(policyKey(policy)) ?? { pods: 0, nodes: new Set<string>() };
-      found.set(policyKey(policy), total);
+      const total = found.get(egressPolicyKey(policy)) ?? { pods: 0, nodes: new Set<string>() };
+      found.set(egressPolicyKey(policy), total);
       total.pods += Math.max(v4, v6);
       for (const node of nodes) total.nodes.add(node);
     }

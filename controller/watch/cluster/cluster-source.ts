@@ -17,12 +17,12 @@ import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { OBJECT_EXTENSION } from '../../extension/objects.ts';
 import { compareProblems } from '../assemble.ts';
-import { LISTS } from '../content.ts';
+import { LIST_OF_KIND } from '../content.ts';
 import { sameValue } from '../same-value.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { documenting } from './document.ts';
 import { Documents } from './documents.ts';
-import type { Change } from './object-store.ts';
+import type { StoreChange } from './object-store.ts';
 import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
 import {
   ANTREA,
@@ -31,7 +31,7 @@ import {
   GUARDRAIL,
   isOfTenants,
   isOwn,
-  NODEWALL,
+  NODEWALL_API,
   type Resource,
 } from './resources.ts';
 import { sortedList } from './sorted-list.ts';
@@ -124,9 +124,11 @@ class WatchedCluster implements ClusterSource {
     ({ promise: this.synced, resolve: this.#settle } = Promise.withResolvers<void>());
     this.#timer = new Debounce(() => this.#publishListed(), { quiet, longest });
     this.#turns = new TenantTurns({ quiet, due: () => void this.#publishAll() });
-    const documented = [...NODEWALL, ...ANTREA, GUARDRAIL, ...egressResources(options)].map((resource) => {
-      return { resource, of: this.#documented(resource, options) };
-    });
+    const documented = [...NODEWALL_API, ...ANTREA, GUARDRAIL, ...egressResources(options)].map(
+      (resource) => {
+        return { resource, of: this.#documented(resource, options) };
+      },
+    );
     // Nothing names a Guardrail, and its CustomResourceDefinition may be missing after an upgrade.
     const isNamed = (resource: Resource): boolean => isOwn(resource) && resource !== GUARDRAIL;
     this.#own = documented.flatMap(({ resource, of }) => (isNamed(resource) ? [of] : []));
@@ -259,7 +261,7 @@ class WatchedCluster implements ClusterSource {
 
 interface ClusterState {
   readonly documents: Documents;
-  object(resource: Resource, change: Change<StoredObject>): void;
+  object(resource: Resource, change: StoreChange<StoredObject>): void;
   /** Returns `before` if nothing changed. */
   snapshot(before: Snapshot | null): Snapshot;
 }
@@ -287,7 +289,7 @@ function clusterState({
   return {
     documents: state,
     object({ name, kind }, { key, before, now }) {
-      const list = lists[LISTS[kind as ClusterObject['kind']] as keyof typeof lists] as {
+      const list = lists[LIST_OF_KIND[kind as ClusterObject['kind']] as keyof typeof lists] as {
         change(a: unknown, b: unknown): void;
       };
       const [was, is]: (ClusterObject | null)[] = [objectOf(before), objectOf(now)];

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { documenting } from './document.ts';
-import { NODEWALL } from './resources.ts';
+import { NODEWALL_API } from './resources.ts';
 
-const [, , policies] = NODEWALL;
+const [, , policies] = NODEWALL_API;
 assert.ok(policies !== undefined);
 const narrow = documenting(policies, {});
 

@@ -8,7 +8,7 @@ import { addObject, emptyContent, type FileContent, LIST_NAMES } from '../conten
 import { keepObjects } from '../keep-objects.ts';
 import { sameValue } from '../same-value.ts';
 import type { Narrow } from './object-store.ts';
-import { GUARDRAIL, NODEWALL, type Resource } from './resources.ts';
+import { GUARDRAIL, NODEWALL_API, type Resource } from './resources.ts';
 import { rolloutReader } from './rollout-status.ts';
 
 /**
@@ -40,7 +40,7 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
     const { uid, generation } = raw.metadata as { uid?: unknown; generation?: unknown };
     const fresh = emptyContent(`${resource.name}/${key}`);
     addObject({ content: fresh, options, interned: new Map() }, raw, () => 0);
-    const isOurs = NODEWALL.includes(resource);
+    const isOurs = NODEWALL_API.includes(resource);
     const withRollout = rolloutReader(raw, version, options, before?.content.policies.objects[0]?.rollout);
     const policies = isOurs ? fresh.policies.objects : [];
     for (const [i, policy] of policies.entries()) policies[i] = withRollout(policy);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { type Document, documenting } from './document.ts';
 import { Documents } from './documents.ts';
-import { GUARDRAIL, NODEWALL } from './resources.ts';
+import { GUARDRAIL, NODEWALL_API } from './resources.ts';
 
-const RESOURCES = new Map([...NODEWALL, GUARDRAIL].map((resource) => [resource.kind, resource]));
+const RESOURCES = new Map([...NODEWALL_API, GUARDRAIL].map((resource) => [resource.kind, resource]));
 
 const policy = (spec: object) => ({ priority: 5, appliedTo: [{ nodeSelector: {} }], ...spec });
 const from = (group: string) => policy({ ingress: [{ name: 'r', action: 'Drop', from: [{ group }] }] });

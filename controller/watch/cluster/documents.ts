@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressObjects } from '../../../apis/egress/objects.ts';
-import { type Definition, deletionOf } from '../../../apis/last-definition.ts';
+import { type Definition, deletedUid } from '../../../apis/last-definition.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, Guardrail, Service } from '../../../apis/objects.ts';
 import { identityOf } from '../../../apis/validate/identity.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';
@@ -10,7 +10,7 @@ import { emptyContent, type FileContent } from '../content.ts';
 import { type LastValidVersions, NO_LAST_VALID } from '../last-valid-versions.ts';
 import type { DefinitionUser, LastDefinitions, LoadProblem, WaitingObject } from '../source.ts';
 import type { Document } from './document.ts';
-import type { Change } from './object-store.ts';
+import type { StoreChange } from './object-store.ts';
 
 export interface Settled
   extends Pick<ClusterObjects, 'policies' | 'guardrails' | 'groups' | 'tiers' | keyof EgressObjects> {
@@ -64,7 +64,7 @@ export class Documents {
     this.#options = options;
   }
 
-  change({ before, now }: Change<Document>): void {
+  change({ before, now }: StoreChange<Document>): void {
     this.#count(before, -1);
     this.#count(now, 1);
     this.#isSettled = false;
@@ -125,7 +125,7 @@ export class Documents {
       return [{ kind, apiGroup, name, uid, generation, uses, stored, unread }];
     });
     const uids = new Set(
-      users.flatMap(({ stored, unread }) => [...stored, ...unread].map(({ key }) => deletionOf(key))),
+      users.flatMap(({ stored, unread }) => [...stored, ...unread].map(({ key }) => deletedUid(key))),
     );
     const live = uids.size === 0 ? [] : [...this.#held.values()].filter(({ uid }) => uids.has(uid));
     const now = {

@@ -2,7 +2,7 @@ import { asFields } from '../../../apis/schema/json-schema.ts';
 import { readBody } from '../../../lib/process/body.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
-import { type RawObject, refuse, toRawObject, toVersion } from './raw-object.ts';
+import { type RawObject, throwRefusal, toRawObject, toVersion } from './raw-object.ts';
 import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
 import type { ApiAnswer, ApiGet } from './transport.ts';
 
@@ -89,7 +89,7 @@ async function getJson(listing: Listing, path: string, missing?: null): Promise<
       await drain(answer);
       return null;
     }
-    if (answer.status !== 200) return await refuse(answer);
+    if (answer.status !== 200) return await throwRefusal(answer);
     return await jsonOf(answer, () => limit.restart());
   } catch (error) {
     if (!limit.isOver()) throw toWatchFailure(error);

@@ -7,18 +7,18 @@ import type { RawObject } from './raw-object.ts';
  */
 export type Narrow<T> = (object: RawObject, before: T | null) => T | null;
 
-export interface Change<T> {
+export interface StoreChange<T> {
   readonly key: string;
   readonly before: T | null;
   readonly now: T | null;
 }
 
-export interface Taken<T> {
+interface Taken<T> {
   /**
    * Null if nothing changed: a repeated event, one older than the stored object, or an object that
    * isn't stored.
    */
-  readonly change: Change<T> | null;
+  readonly change: StoreChange<T> | null;
   /**
    * The event was news, but came after an event of a newer version, which an API server never does:
    * a list must restore the true state.
@@ -123,8 +123,8 @@ export class ObjectStore<T> {
   }
 
   /** Replaces the stored objects by those of the list, which is of this version. */
-  replace({ listed }: PartialList<T>, version: number): readonly Change<T>[] {
-    const changes: Change<T>[] = [];
+  replace({ listed }: PartialList<T>, version: number): readonly StoreChange<T>[] {
+    const changes: StoreChange<T>[] = [];
     const next = new Map<string, Entry<T>>();
     for (const [key, entry] of listed) {
       if (!isStored(entry)) continue;
@@ -148,8 +148,8 @@ export class ObjectStore<T> {
    * version that was requested and read during the watch. Objects that events changed since then
    * are newer and stay.
    */
-  correct({ listed, deleted }: PartialList<T>, version: number): readonly Change<T>[] {
-    const changes: Change<T>[] = [];
+  correct({ listed, deleted }: PartialList<T>, version: number): readonly StoreChange<T>[] {
+    const changes: StoreChange<T>[] = [];
     const set = (key: string, of: number, now: T | null): void => {
       const change = this.#put(key, of, now);
       if (change !== null) changes.push(change);
@@ -166,7 +166,7 @@ export class ObjectStore<T> {
     return changes;
   }
 
-  #put(key: string, version: number, now: T | null): Change<T> | null {
+  #put(key: string, version: number, now: T | null): StoreChange<T> | null {
     const before = this.#stored.get(key)?.value ?? null;
     if (now === null) this.#stored.delete(key);
     else this.#stored.set(key, { version, value: now });

@@ -44,7 +44,7 @@ export function toVersion(value: unknown): number {
  * Throws a WatchFailure for an unsuccessful response, with the message of its metav1.Status or the
  * first 200 characters of its body.
  */
-export async function refuse({ status, retryAfter, chunks }: ApiAnswer): Promise<never> {
+export async function throwRefusal({ status, retryAfter, chunks }: ApiAnswer): Promise<never> {
   const text = await textOf(chunks, MOST_OF_REFUSAL);
   let said: unknown;
   try {

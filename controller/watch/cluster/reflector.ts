@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import type { Provable } from './freshness.ts';
-import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
+import { type Narrow, ObjectStore, type PartialList, type StoreChange } from './object-store.ts';
 import { ResourceLister } from './resource-lister.ts';
 import type { Resource } from './resources.ts';
 import type { ApiGet } from './transport.ts';
@@ -20,7 +20,7 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly narrow: Narrow<T>;
   /** Called after every list, also without changes, and after events that changed something. */
-  readonly changed: (changes: readonly Change<T>[]) => void;
+  readonly changed: (changes: readonly StoreChange<T>[]) => void;
   readonly notice: (notice: WatchNotice) => void;
 }
 
@@ -224,7 +224,7 @@ class ResourceReflector<T> implements Reflector {
 
   /** Changes taken before a line that fails are reported all the same. */
   #receiveLines(lines: readonly string[]): void {
-    const changes: Change<T>[] = [];
+    const changes: StoreChange<T>[] = [];
     try {
       for (const line of lines) this.#receiveLine(line, changes);
     } finally {
@@ -233,11 +233,11 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  #receiveLine(line: string, changes: Change<T>[]): void {
+  #receiveLine(line: string, changes: StoreChange<T>[]): void {
     const event = parseWatchEvent(line, this.#options.resource);
     const before = this.#store.position() ?? 0;
     this.#counts.lastEvent = Date.now();
-    if (event.type === 'bookmark') {
+    if (event.kind === 'bookmark') {
       this.#counts.bookmarks++;
       if (event.version < before) {
         throw new WatchFailure('disordered', `a bookmark at ${event.version} after version ${before}`);
@@ -245,14 +245,14 @@ class ResourceReflector<T> implements Reflector {
       this.#store.advance(event.version);
     } else {
       this.#counts.events++;
-      const { change, isDisordered } = this.#store.receive(event.object, event.type === 'delete');
+      const { change, isDisordered } = this.#store.receive(event.object, event.kind === 'delete');
       if (change !== null) changes.push(change);
       if (isDisordered) {
         const { key, version } = event.object;
         throw new WatchFailure('disordered', `${key} at version ${version} came after version ${before}`);
       }
     }
-    if ((this.#store.position() ?? 0) > before || event.type === 'bookmark') this.#hear();
+    if ((this.#store.position() ?? 0) > before || event.kind === 'bookmark') this.#hear();
     this.#versions.advanced();
   }
 
@@ -365,7 +365,7 @@ class ResourceReflector<T> implements Reflector {
     throw new WatchFailure('silent', `a list did not end within ${times.answer} ms`);
   }
 
-  #tellCorrections(changes: readonly Change<T>[]): void {
+  #tellCorrections(changes: readonly StoreChange<T>[]): void {
     if (changes.length === 0) return;
     this.#counts.corrections += changes.length;
     this.#counts.objects = this.#store.size();

@@ -14,7 +14,7 @@ export interface ResourceListerOptions {
 }
 
 /** The content of the store: objects, none, or none because the CRD doesn't exist. */
-export type Stored = 'objects' | 'none' | 'absent';
+type Stored = 'objects' | 'none' | 'absent';
 
 /**
  * Objects on a page; multiplied by four each time the pages of a list expire before the last one is

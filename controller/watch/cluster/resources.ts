@@ -25,7 +25,7 @@ export const BUILT_IN = [
   builtIn('EndpointSlice', 'discovery.k8s.io/v1', 'endpointslices'),
 ] as const satisfies readonly Resource[];
 
-export const NODEWALL = custom('nodewall.io/v1alpha1');
+export const NODEWALL_API = custom('nodewall.io/v1alpha1');
 export const ANTREA = custom('crd.antrea.io/v1beta1');
 
 /** Not among NODEWALL: it has no counterpart of Antrea, and no last valid version in its status. */
@@ -47,7 +47,7 @@ const EGRESS_INSIDE = [
 /**
  * The resources that a controller watches in every cluster, in the order of a revision's position.
  */
-export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL, ...ANTREA, GUARDRAIL];
+export const WATCHED: readonly Resource[] = [...BUILT_IN, ...NODEWALL_API, ...ANTREA, GUARDRAIL];
 
 /** Watched besides, after WATCHED, while the feature gate EgressGateway is on. */
 export function egressResources({ egress }: ValidateOptions): readonly Resource[] {

@@ -1,5 +1,5 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import { type Answered, apiConnection, CredentialsError } from '../../kubeapi/connection.ts';
+import { apiConnection, CredentialsError, type OnAnswer } from '../../kubeapi/connection.ts';
 import { WatchFailure } from './failure.ts';
 
 /** A response whose head has arrived and whose body is still to be read. */
@@ -27,7 +27,7 @@ export interface ApiTransport {
  * Uses its own connections (see kubeapi/connection.ts). `get` throws a WatchFailure if the
  * credentials can't be read.
  */
-export function apiTransport(kubeConfig: KubeConfig, answered?: Answered): ApiTransport {
+export function apiTransport(kubeConfig: KubeConfig, answered?: OnAnswer): ApiTransport {
   const { send, close } = apiConnection(kubeConfig, undefined, answered);
   return {
     async get(path, signal) {

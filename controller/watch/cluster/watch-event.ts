@@ -4,9 +4,9 @@ import { type RawObject, statusFailure, toRawObject, toVersion } from './raw-obj
 import type { Resource } from './resources.ts';
 
 /** One line of a watch (metav1.WatchEvent). */
-export type WatchEvent =
-  | { readonly type: 'put' | 'delete'; readonly object: RawObject }
-  | { readonly type: 'bookmark'; readonly version: number };
+type WatchEvent =
+  | { readonly kind: 'put' | 'delete'; readonly object: RawObject }
+  | { readonly kind: 'bookmark'; readonly version: number };
 
 /** Throws a WatchFailure for an ERROR event, and for anything that is not an event. */
 export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
@@ -20,11 +20,11 @@ export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
   switch (type) {
     case 'ADDED':
     case 'MODIFIED':
-      return { type: 'put', object: toRawObject(object, resource) };
+      return { kind: 'put', object: toRawObject(object, resource) };
     case 'DELETED':
-      return { type: 'delete', object: toRawObject(object, resource) };
+      return { kind: 'delete', object: toRawObject(object, resource) };
     case 'BOOKMARK':
-      return { type: 'bookmark', version: toVersion(asFields(asFields(object)?.metadata)?.resourceVersion) };
+      return { kind: 'bookmark', version: toVersion(asFields(asFields(object)?.metadata)?.resourceVersion) };
     case 'ERROR':
       throw statusFailure(object);
     default:

@@ -11,7 +11,7 @@ import type { WatchTimes } from './watch-times.ts';
  */
 const MOST_ASKED = 60_000;
 
-interface Parts {
+interface WatchFailuresOptions {
   readonly times: WatchTimes;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
@@ -21,27 +21,27 @@ interface Parts {
 
 /** The failures of one resource since the last data was received: counted, reported, backed off. */
 export class WatchFailures {
-  readonly #parts: Parts;
+  readonly #options: WatchFailuresOptions;
   #count = 0;
   /** The number of the latest that are of one kind: all without a connection, or all with one. */
   #alike = 0;
   #wasUnreachable = false;
   #lastReason = '';
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(options: WatchFailuresOptions) {
+    this.#options = options;
   }
 
   /** Data was received. */
   end(): void {
-    if (this.#count > 0) this.#parts.notice({ event: 'recovered', failures: this.#count });
+    if (this.#count > 0) this.#options.notice({ event: 'recovered', failures: this.#count });
     this.#count = 0;
     this.#lastReason = '';
   }
 
   /** Returns the wait until the next attempt (milliseconds). */
   add({ reason, message: error, retryAfter }: WatchFailure): number {
-    const { times, random, counts, notice } = this.#parts;
+    const { times, random, counts, notice } = this.#options;
     const isUnreachable = reason === 'unreachable';
     // A server that has just become reachable starts with the shortest back-off.
     this.#alike = this.#count > 0 && isUnreachable === this.#wasUnreachable ? this.#alike + 1 : 1;

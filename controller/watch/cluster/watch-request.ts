@@ -1,7 +1,7 @@
 import { LineSplitter } from '../../../lib/process/lines.ts';
 import { type Watchdog, watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
-import { refuse } from './raw-object.ts';
+import { throwRefusal } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiAnswer, ApiGet } from './transport.ts';
 import { between, type WatchTimes } from './watch-times.ts';
@@ -79,7 +79,7 @@ export class WatchRequest {
     const query = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds) };
     const path = resourcePath(resource, { ...query, resourceVersion: String(position) });
     const answer = await get(path, this.#limit.signal);
-    return answer.status === 200 ? answer : await refuse(answer);
+    return answer.status === 200 ? answer : await throwRefusal(answer);
   }
 
   async #read({ chunks }: ApiAnswer): Promise<void> {

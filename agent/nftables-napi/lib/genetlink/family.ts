@@ -4,7 +4,7 @@ import { RouteMessage } from '../rtnetlink/object.ts';
 /** NETLINK_GENERIC of linux/netlink.h. */
 export const GENERIC = 16;
 /** struct genlmsghdr: command, version, 2 bytes reserved. */
-export const GENERIC_HEADER = 4;
+export const GENLMSGHDR_LENGTH = 4;
 /** linux/genetlink.h: the family that knows the others. */
 const CONTROLLER = 16;
 const GET_FAMILY = 3;
@@ -33,5 +33,5 @@ export function familyRequest(name: string): Uint8Array {
 /** The number of the family; null: the message is no answer to that. */
 export function toFamilyId(message: NetlinkMessage): number | null {
   if (message.type !== CONTROLLER) return null;
-  return RouteMessage.of(message, GENERIC_HEADER)?.u16(FAMILY.id, 0) || null;
+  return RouteMessage.of(message, GENLMSGHDR_LENGTH)?.u16(FAMILY.id, 0) || null;
 }

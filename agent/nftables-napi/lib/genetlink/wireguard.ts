@@ -8,12 +8,12 @@ import {
   u32,
 } from '../netlink-message.ts';
 import { type AddressBytes, AF, NO_BYTES, RouteMessage } from '../rtnetlink/object.ts';
-import { GENERIC_HEADER, genericMessage } from './family.ts';
+import { GENLMSGHDR_LENGTH, genericMessage } from './family.ts';
 
 /** WG_GENL_NAME of linux/wireguard.h. */
-export const WIREGUARD = 'wireguard';
+export const WIREGUARD_FAMILY = 'wireguard';
 /** Bytes of a public or private key (WG_KEY_LEN). */
-export const KEY_LENGTH = 32;
+const KEY_LENGTH = 32;
 
 const VERSION = 1;
 const COMMAND = { get: 0, set: 1 } as const;
@@ -127,7 +127,7 @@ export function toDevice(messages: Iterable<NetlinkMessage>): WireGuardDevice | 
   let device: Omit<WireGuardDevice, 'peers'> | null = null;
   const peers: (Omit<KernelPeer, 'allowed'> & { readonly allowed: WireGuardAddress[] })[] = [];
   for (const message of messages) {
-    const it = RouteMessage.of(message, GENERIC_HEADER);
+    const it = RouteMessage.of(message, GENLMSGHDR_LENGTH);
     if (it === null) continue;
     device ??= {
       publicKey: it.bytes(DEVICE.publicKey),

@@ -60,7 +60,7 @@ export function addressDump(): Uint8Array {
   return toMessage(RTM.address + 2, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(HEADER)]);
 }
 
-export function toAddress(message: NetlinkMessage): RouteAddress | null {
+export function toRouteAddress(message: NetlinkMessage): RouteAddress | null {
   const it = RouteMessage.of(message, HEADER);
   if (it === null) return null;
   const address = it.bytes(it.has(IFA.local) ? IFA.local : IFA.address);

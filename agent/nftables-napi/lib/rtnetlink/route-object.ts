@@ -1,11 +1,11 @@
 import type { NetlinkMessage } from '../netlink-message.ts';
-import { addressRequest, type RouteAddress, toAddress } from './address.ts';
+import { addressRequest, type RouteAddress, toRouteAddress } from './address.ts';
 import { linkRequest, type RouteLink, toLink } from './link.ts';
 import { neighbourRequest, type RouteNeighbour, toNeighbour } from './neighbour.ts';
 import { nexthopRequest, type RouteNexthop, toNexthop } from './nexthop.ts';
 import { type RouteOperation, RTM } from './object.ts';
 import { type Route, routeRequest, toRoute } from './route.ts';
-import { type RouteRule, ruleRequest, toRule } from './rule.ts';
+import { type RouteRule, ruleRequest, toRouteRule } from './rule.ts';
 
 /** An object of the kernel's network configuration. */
 export type RouteObject =
@@ -42,7 +42,7 @@ export function toRouteObject(message: NetlinkMessage): RouteObject | null {
     case RTM.link:
       return wrap(toLink(message), (link) => ({ kind: 'link', link }));
     case RTM.address:
-      return wrap(toAddress(message), (address) => ({ kind: 'address', address }));
+      return wrap(toRouteAddress(message), (address) => ({ kind: 'address', address }));
     case RTM.neighbour:
       return wrap(toNeighbour(message), (neighbour) => ({ kind: 'neighbour', neighbour }));
     case RTM.nexthop:
@@ -50,7 +50,7 @@ export function toRouteObject(message: NetlinkMessage): RouteObject | null {
     case RTM.route:
       return wrap(toRoute(message), (route) => ({ kind: 'route', route }));
     case RTM.rule:
-      return wrap(toRule(message), (rule) => ({ kind: 'rule', rule }));
+      return wrap(toRouteRule(message), (rule) => ({ kind: 'rule', rule }));
     default:
       return null;
   }

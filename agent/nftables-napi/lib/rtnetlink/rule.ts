@@ -100,7 +100,7 @@ export function ruleDump(): Uint8Array {
 }
 
 /** Null of other families than IPv4 and IPv6. */
-export function toRule(message: NetlinkMessage): RouteRule | null {
+export function toRouteRule(message: NetlinkMessage): RouteRule | null {
   const it = RouteMessage.of(message, HEADER);
   if (it === null) return null;
   const family = it.headerU8(0) === AF[4] ? 4 : 6;
