@@ -4,6 +4,7 @@ import type { GateValue } from '../../apis/stream.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
+import { withControllers } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
 import type { OutageState } from '../receive/outage.ts';
 import { type AgentState, type Beginning, initialState, nextSteps, type Step } from './agent-state.ts';
@@ -59,6 +60,7 @@ const timer = (name: 'patience' | 'comeBack' | 'retry' | 'switchOff'): AgentEven
   kind: 'timer',
   timer: name,
 });
+const WITH_CONTROLLERS = withControllers(NOW, ['10.1.0.1', '10.1.0.2']);
 const CONNECTED: AgentEvent = { kind: 'connected' };
 const DISCONNECTED: AgentEvent = { kind: 'disconnected' };
 const PLACES: AgentState['places'] = [{ protocol: 'tcp', ports: [443, 443], peers: ['10.0.0.2'] }];
@@ -499,6 +501,19 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     ['turn', 'enforce made', 'gate on, on'],
     [folded(NOW, 'e.1'), ...bookmark('e.1', true), 'work'],
     ['turn', 'enforce now', 'gate on, on', 'submit now'],
+  ],
+  [
+    'controllers that the agent knows already are not tried at once, but in their turn',
+    {},
+    [started(true), 'ask', 'arm patience 10000'],
+    [CONNECTED, 'ask no longer', 'report soon'],
+    [folded(WITH_CONTROLLERS, 'e.1'), ...bookmark('null', true, true), 'work'],
+    ['turn', ...FIRST_TURN('made')],
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen(null, ['10.1.0.1', '10.1.0.2']), 'remember', 'work'],
+    [seen(null, ['10.1.0.2']), 'remember', 'work'],
+    [seen(null, ['10.1.0.2', '10.1.0.3']), 'remember', 'work', 'retryController'],
+    [seen(null, ['10.1.0.3']), 'remember', 'work'],
   ],
   [
     'the failsafe list follows the control plane',

@@ -4,6 +4,7 @@ import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import type { ExtensionPart } from '../extension/extension.ts';
+import { controllersOf } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';
 import { mergedSeen, newlyDeleted, type OutageState, UNSEEN } from '../receive/outage.ts';
 import {
@@ -258,7 +259,8 @@ function seen(before: AgentState, now: OutageState): Transition {
   const policies = newlyDeleted(before.seen, state.seen);
   const message = 'no controller answers, and the API server has policies no more; their rules are removed';
   const line: AgentEffect = { kind: 'say', message, fields: { policies } };
-  const isElsewhere = state.seen.controllers?.join() !== before.seen.controllers?.join();
+  const known = controllersOf(before.folded?.state ?? before.last, before.seen.controllers);
+  const isElsewhere = state.seen.controllers?.some((one) => !known.some(({ host }) => host === one)) === true;
   return {
     state,
     effects: [

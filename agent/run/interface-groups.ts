@@ -10,7 +10,6 @@ import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
-import { KERNEL_EXTENSION } from '../extension/kernel.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
@@ -328,6 +327,8 @@ export async function releaseInterfaceGroups(
   log: Warnings,
 ): Promise<Released> {
   await nameGroups(interfaceGroupFile, null, log);
+  // Loaded here alone: `explain` and others that read groups run without the addon.
+  const { KERNEL_EXTENSION } = await import('../extension/kernel.ts');
   await KERNEL_EXTENSION.release(stateDir);
   const file = ownedGroupsFile(stateDir);
   const remembered = await readOwnedGroups(file, log);

@@ -61,6 +61,20 @@ describe('a link with neighbours', () => {
     assert.equal(state.open, 0);
   });
 
+  it('is listened to as long after it took the first question, as if its queue had been free', async () => {
+    for (const isFull of [0, 5]) {
+      const waiting: Uint8Array[] = [];
+      const { clock, state, open } = parts(waiting);
+      state.full = isFull;
+      const asked = probe({ clock, open }, LINK, [ADDRESS], isOwn);
+      for (let i = 0; i < 100 && state.sent === 0; i++) await pass(clock, 1);
+      await pass(clock, 15);
+      waiting.push(...arpAnnouncements(FOREIGN, ADDRESS));
+      await pass(clock, 40);
+      assert.deepEqual(await asked, new Map([[ADDRESS, FOREIGN]]), `refused ${isFull} times`);
+    }
+  });
+
   it('hears of an address later where its queue is full at first', () => {
     const { clock, state, open } = parts();
     state.full = 3;

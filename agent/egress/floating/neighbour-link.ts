@@ -74,14 +74,21 @@ async function probeBy(
   const found = new Map<string, Uint8Array>();
   const socket = open(index, protocol);
   try {
-    const began = clock.now();
+    const start = clock.now();
+    // Answers have as long as from a link that took each question at its time.
+    let began = start;
+    let isFull = false;
     for (let sent = 0; ; ) {
-      const passed = clock.now() - began;
-      if (sent < PROBE.times && passed >= sent * PROBE.interval) {
-        if (sendAll(socket, frames)) sent++;
-        else if (passed > sent * PROBE.interval + LONGEST_FULL)
+      const now = clock.now();
+      if (sent < PROBE.times && now - began >= sent * PROBE.interval) {
+        const isSent = sendAll(socket, frames);
+        if (isFull && isSent) began = now - sent * PROBE.interval;
+        isFull = !isSent;
+        if (isSent) sent++;
+        else if (now - start > sent * PROBE.interval + LONGEST_FULL)
           throw new Error('the link is saturated: its queue takes no question for the address');
       }
+      const passed = now - began;
       for (const received of socket.receive()) {
         for (const address of addresses) {
           const by = claim(received, address);
