@@ -86,13 +86,19 @@ export async function untilTables(
   );
 }
 
-/** Every node has confirmed a policy (docs/guarded-apply.md). */
+/**
+ * Every node has confirmed a policy (docs/guarded-apply.md). One that was taken back, because the
+ * cluster's DNS had not come back from an earlier outage, is tried again.
+ */
 export async function untilConfirmed(cluster: RealCluster, policy: string): Promise<void> {
-  const phase = async (): Promise<string | undefined> =>
-    (await cluster.get<{ status?: { phase?: string } }>('ncnp', policy)).status?.phase;
-  await until(`every node has confirmed ${policy}`, async () => (await phase()) === 'Realized', {
-    limit: PATIENCE,
-  });
+  const isConfirmed = async (): Promise<boolean> => {
+    const { status } = await cluster.get<{ status?: { phase?: string } }>('ncnp', policy);
+    const retry = `nodewall.io/retry=${Date.now()}`;
+    if (status?.phase === 'RolledBack')
+      await cluster.kubectl(['annotate', '--overwrite', 'ncnp', policy, retry]);
+    return status?.phase === 'Realized';
+  };
+  await until(`every node has confirmed ${policy}`, isConfirmed, { limit: PATIENCE });
 }
 
 /** How long a marker gets (milliseconds). */
