@@ -9,6 +9,7 @@ import { snapshot } from '../apis/snapshot.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { nodeEgressJson } from './egress/compile-egress.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
 import { json, print } from './output.ts';
 
@@ -60,9 +61,10 @@ async function transactionOf(given: NodeState, config: Config, options: DumpOpti
   });
 }
 
-function toJson(state: NodeState): object {
+function toJson({ egress, ...state }: NodeState): object {
   return {
     ...state,
+    ...(egress === undefined ? {} : { egress: nodeEgressJson(egress) }),
     rules: state.rules.map(toWrittenRule),
     addressSets: [...state.addressSets.values()].map(({ members, ...set }) => ({
       ...set,

@@ -28,7 +28,7 @@ export function declaredEgress(state: NodeState, objects: ClusterObjects, { egre
 /** Fields of a node's JSON; none where it does nothing for egress gateways. */
 export function egressJson(state: NodeState, config: Config): object {
   if (state.egress === undefined) return {};
-  return { egress: toJson(state.egress), netstate: networkOf(state, config) };
+  return { egress: nodeEgressJson(state.egress), netstate: networkOf(state, config) };
 }
 
 /** The network configuration of a node as commands. */
@@ -44,7 +44,7 @@ function networkOf({ egress }: NodeState, { interfaceGroups, egress: { encryptio
 }
 
 /** Maps by key in order, ranges as text. */
-function toJson(egress: NodeEgress): object {
+export function nodeEgressJson(egress: NodeEgress): object {
   const { inside, nodes, floating, sources, subnets, classes, outcomes, arrivals, ...rest } = egress;
   const ranges = (list: readonly DestinationRange[], family: Family) =>
     list.map(({ range, outcome }) => ({ to: rangeText(family, range), outcome }));

@@ -45,6 +45,22 @@ describe('nodewall egress', function () {
     });
   });
 
+  it('stages of a node with egress gateways are printed in every form', async () => {
+    const node = [...EXAMPLE, '--node', 'worker-1'];
+    const state = await hosted('dump', 'state', ...node);
+    assert.deepEqual([state.status, state.stderr], [0, '']);
+    const { egress } = JSON.parse(state.stdout);
+    const compiled = JSON.parse((await hosted('compile', ...node, '-o', 'json')).stdout);
+    assert.deepEqual(egress.classes, compiled.egress.classes);
+    const rules = await hosted('compile', ...node, '-o', 'iptables');
+    assert.equal(rules.status, 0, rules.stderr);
+    assert.match(
+      rules.stdout,
+      /^# Egress gateways need the dataplane nftables: their rules are not here\.$/m,
+    );
+    assert.match(rules.stdout, /^# iptables-restore --noflush$/m);
+  });
+
   it('status has gateways and policies of manifests', async () => {
     const { status, stdout } = await hosted('egress', 'status', ...EXAMPLE, '-o', 'json');
     assert.equal(status, 0);

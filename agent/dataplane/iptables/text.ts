@@ -6,13 +6,17 @@ import { iptablesBootFiles } from './boot-files.ts';
 
 export const iptablesText: DataplaneText = { ruleset: rulesetText, firstTransaction: rulesetText };
 
+/** A node with this dataplane has no egress gateways (docs/egress-operations.md). */
+const WITHOUT_EGRESS = '# Egress gateways need the dataplane nftables: their rules are not here.\n';
+
 /** Each part is input for the command in its heading. */
-function rulesetText(state: NodeState, config: Config): string {
+function rulesetText({ egress, ...state }: NodeState, config: Config): string {
   const files = iptablesBootFiles(iptablesRenderer(config)(state));
   const parts = [
     ['ipset restore', files['rules.ipset']],
     ['iptables-restore --noflush', files['rules.v4']],
     ['ip6tables-restore --noflush', files['rules.v6']],
   ] as const;
-  return parts.flatMap(([command, text]) => (text === '' ? [] : [`# ${command}\n${text}`])).join('');
+  const texts = parts.flatMap(([command, text]) => (text === '' ? [] : [`# ${command}\n${text}`]));
+  return [...(egress === undefined ? [] : [WITHOUT_EGRESS]), ...texts].join('');
 }
