@@ -39,7 +39,7 @@ describe('a real cluster whose test is killed', () => {
   });
 });
 
-/** What is left of the clusters of one process: folders, cgroups, mounts, processes. */
+/** Traces of the clusters of one process: folders, cgroups, mounts, processes. */
 async function traces(pid: number): Promise<string[]> {
   const folder = `.realcluster-${pid}-`;
   const group = new RegExp(`nodewall-${pid}\\b`);
