@@ -34,7 +34,8 @@ export interface ControllerServeOptions {
 
 /**
  * All that answers: agents, readers, the console, webhooks, the other controllers. Reads the view
- * and what the leader decided, and changes neither, but for reports that arrive here.
+ * and what the leader decided. It hands on what arrives here: reports to the view, and to lead the
+ * addresses of other controllers and the definitions that a deletion has to keep.
  */
 export class ControllerServe {
   readonly #options: ControllerServeOptions;

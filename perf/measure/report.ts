@@ -118,7 +118,7 @@ export function markdown({ measured, quick }: Results): string {
     '',
     '## The targets',
     '',
-    'The last column is the day and the revision of the measurement; the section of each benchmark has its machine.',
+    'The last column is the day and the revision of the measurement; the section of each benchmark names the machine, where it was recorded.',
     '',
     ...targetTable(measured),
     ...measured.flatMap(section),

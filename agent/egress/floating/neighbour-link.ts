@@ -29,7 +29,7 @@ export interface NeighbourOptions {
  * can't, and a host that has the address answers at once.
  */
 const PROBE = { times: 3, interval: 8, look: 4, wait: 24 } as const;
-/** Milliseconds in which a link that is saturated has to take each round of probes. */
+/** Milliseconds that a saturated link may delay the probes in all. */
 const LONGEST_FULL = 1000;
 
 /** Milliseconds after the first announcements. */
