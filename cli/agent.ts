@@ -172,7 +172,7 @@ async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
 async function standAloneRun(setup: StandaloneSetup, untilEnded: UntilEnded): Promise<ExitStatus> {
   const { options, config, log, metrics } = setup;
   const { runStandalone } = await import('./standalone.ts');
-  const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
+  const { openDataplanes } = await import('../agent/dataplane/dataplanes.ts');
   // Interfaces must be in their groups before the first rule is applied: an exemption matches a
   // group.
   const interfaces = await keepInterfaceGroups({ options, config, log, metrics });
@@ -299,7 +299,7 @@ async function disabled(
   gate: string,
   untilEnded: UntilEnded = untilStopped,
 ): Promise<ExitStatus> {
-  const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
+  const { allLeftOvers } = await import('../agent/dataplane/dataplanes.ts');
   const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allLeftOvers(kernel)));
   logHidden(log, options.node, hidden);
   await removeBootFiles(options.stateDir);

@@ -1,6 +1,6 @@
 import { removeBootFiles } from '../agent/boot/boot-folder.ts';
 import { removeAll } from '../agent/dataplane/dataplane.ts';
-import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
+import { allLeftOvers } from '../agent/dataplane/dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { namespaceHolder } from '../agent/run/namespace-lock.ts';

@@ -46,7 +46,7 @@ export async function runInCluster(setup: ClusterRunOptions): Promise<ExitStatus
   let wants = given ?? (await clusterFile(stateDir, log).read())?.egress ?? false;
   for (;;) {
     const ended = await withKernel(async (kernel) => {
-      const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
+      const { openDataplanes } = await import('../agent/dataplane/dataplanes.ts');
       const { extendMetrics, prepareExtension } = await import('../agent/extension/agent.ts');
       const opened = await openFor(wants, config, (used) =>
         openDataplanes({ node, config: used, kernel, log }),

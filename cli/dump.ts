@@ -1,5 +1,4 @@
-import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
-import { chooseDataplane } from '../agent/dataplane/open-dataplanes.ts';
+import { chooseDataplane, DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import { receive } from '../agent/receive/receive.ts';
 import { savedDigests } from '../agent/run/state-store.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';

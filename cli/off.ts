@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdRules, type LeftOvers, removeAll } from '../agent/dataplane/dataplane.ts';
-import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
+import { allLeftOvers } from '../agent/dataplane/dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { removeOff, writeOff } from '../agent/run/off-file.ts';

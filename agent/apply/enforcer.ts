@@ -4,8 +4,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { toError } from '../../lib/sharing/error.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
-import { type Envelope, type Forms, substituteForms } from './envelope.ts';
-import { changedPolicies, policyKey } from './plan/substitute.ts';
+import { changedPolicies, type Envelope, type Forms, policyKey, substituteForms } from './envelope.ts';
 
 /**
  * The state in force: the submitted one, with the failed policies in their last good version or

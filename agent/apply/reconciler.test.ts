@@ -16,12 +16,11 @@ import { toPacket } from '../../test/tracer/packet.ts';
 import { render } from '../render/render.ts';
 import type { Chain, NftRule, Ruleset, Statement } from '../render/ruleset.ts';
 import type { VerdictMap } from '../render/verdict-map.ts';
-import { ApplyError } from './apply-error.ts';
 import { toBatches } from './netlink/batches.ts';
 import { type ElementsCommand, elementCount } from './plan/command.ts';
 import type { CurrentState } from './plan/current-state.ts';
 import { isEmptyTransaction, replacement, transaction } from './plan/transaction.ts';
-import { NodeRuleReconciler } from './reconciler.ts';
+import { ApplyError, NodeRuleReconciler } from './reconciler.ts';
 
 async function assertHolds(kernel: FakeKernel, ruleset: Ruleset): Promise<void> {
   const reference = fakeKernel();

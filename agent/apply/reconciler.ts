@@ -1,9 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
+import type { RuleSource } from '../../apis/compiled.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 import { BASE_CHAINS } from '../render/topology.ts';
-import { ApplyError } from './apply-error.ts';
-import type { Applied, Reconciler } from './dataplane.ts';
+import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { BATCHES } from './netlink/batches.ts';
 import { ChainDigests, changedChains, isIn } from './netlink/chain-digests.ts';
 import {
@@ -13,20 +14,25 @@ import {
   type Kernel,
   MAX_CHAINS_READ,
 } from './netlink/kernel.ts';
-import { readCurrentState, type TableReading } from './netlink/reading.ts';
-import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
+import {
+  addShadowCopies,
+  readCurrentState,
+  recognize,
+  removeShadowCopies,
+  shadowCopies,
+  type TableReading,
+} from './netlink/reading.ts';
 import type { Command } from './plan/command.ts';
-import { rulesetDifferences } from './plan/compare.ts';
 import { type CurrentState, holdsChain, stateAfter, withUnusedBaseChains } from './plan/current-state.ts';
-import { mapDifference } from './plan/difference.ts';
+import { mapDifference, rulesetDifferences } from './plan/difference.ts';
 import {
   changesStructure,
   interimRuleset,
   isReplacement,
+  nftChange,
   type Transaction,
   transaction,
 } from './plan/transaction.ts';
-import { nftChange } from './plan/transaction-text.ts';
 
 interface NftApplied extends Applied {
   /** The transaction behind `change`. */
@@ -352,4 +358,40 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const applied = this.#applied;
     return readCurrentState(this.#kernel, (name, digest) => this.#digests.vouched(name, digest, applied));
   }
+}
+
+/** The kernel refused a part of a transaction; the rules enforced before stay in force. */
+export class ApplyError extends RefusedError {
+  override readonly name = 'ApplyError';
+  readonly stage: keyof Transaction;
+
+  constructor(stage: keyof Transaction, refused: Command | null, cause: unknown) {
+    const source = refused === null ? null : sourceOf(refused);
+    const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
+    super(`${where}the kernel rejected the transaction (${stage}): ${errorMessage(cause)}`, {
+      source,
+      lacksLog: lacksLog(refused, cause),
+      cause,
+    });
+    this.stage = stage;
+  }
+}
+
+/**
+ * Whether the kernel lacks NFLOG: it refuses a log rule with ENOENT. It reports a missing chain
+ * with ENOENT too; then a third party has changed the table, and the second attempt of `apply`
+ * creates the chain.
+ */
+function lacksLog(refused: Command | null, cause: unknown): boolean {
+  return (
+    cause instanceof NftError &&
+    cause.code === 'ENOENT' &&
+    refused?.kind === 'addRule' &&
+    refused.rule.statement.kind === 'log'
+  );
+}
+
+function sourceOf(command: Command): RuleSource | null {
+  if (command.kind === 'addChain') return command.chain.source;
+  return command.kind === 'addRule' ? command.source : null;
 }

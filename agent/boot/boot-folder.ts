@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto';
 import { mkdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SavedFile } from '../../lib/process/saver.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { type SavedFile, Saver } from '../../lib/process/saver.ts';
 import { makeStateDirectory, syncDirectory, writeSynced } from '../../lib/process/state-file.ts';
 
 /** Files that are loaded at boot, without an agent; by name. */
@@ -10,7 +12,7 @@ export type BootFiles = Readonly<Record<string, string>>;
 /** In the state directory. */
 const FOLDER = 'boot';
 /** A symbolic link to the folder that counts. */
-export const CURRENT = 'current';
+const CURRENT = 'current';
 const SLOTS = ['a', 'b'] as const;
 /** Loaded where the others cannot be, so that it counts also where their digests are wrong. */
 export const MINIMAL = 'minimal.nft';
@@ -75,3 +77,61 @@ async function readable(paths: readonly string[]): Promise<(readonly [string, st
 function digestLine([name, text]: readonly [string, string]): string {
   return `${hash('sha256', text)}  ${name}\n`;
 }
+
+/** The least time between two writes (milliseconds): with many members these files are large. */
+const WRITE_INTERVAL = 10_000;
+
+interface BootRulesOptions {
+  readonly stateDir: string;
+  /** Whether files are kept; else those of earlier runs are removed. */
+  readonly enabled: boolean;
+  readonly log: Log;
+}
+
+/** Keeps the files that are loaded at boot equal to the confirmed rules. Failures are logged. */
+export class BootRules {
+  readonly #saver: Saver<() => BootFiles, BootFiles>;
+  readonly #enabled: boolean;
+  #inForce: { readonly state: NodeState; readonly files: () => BootFiles } | null = null;
+  #confirmed: NodeState | null = null;
+
+  constructor({ stateDir, enabled, log }: BootRulesOptions) {
+    this.#enabled = enabled;
+    this.#saver = new Saver(
+      {
+        read: async () => null,
+        write: async (files) => {
+          if (Object.keys(files).length === 0) await removeBootFiles(stateDir);
+          else await bootFolder(stateDir).write(files);
+        },
+      },
+      (files: () => BootFiles) => files(),
+      log,
+      { interval: WRITE_INTERVAL },
+    );
+  }
+
+  /**
+   * The state is in force, confirmed or not.
+   * @param files its rules as files; made when they are written
+   */
+  inForce(state: NodeState, files: () => BootFiles): void {
+    const isNothing = state.rules.length === 0 && state.egress === undefined;
+    this.#inForce = { state, files: isNothing || !this.#enabled ? NO_FILES : files };
+    if (state === this.#confirmed) this.confirmed(state);
+  }
+
+  /** The state is the one that counts from now on. */
+  confirmed(state: NodeState): void {
+    this.#confirmed = state;
+    if (this.#inForce?.state === state) this.#saver.save(this.#inForce.files);
+  }
+
+  /** Writes what waits; from then on nothing is written. */
+  close(): Promise<void> {
+    return this.#saver.close();
+  }
+}
+
+/** Nothing is loaded. */
+const NO_FILES = (): BootFiles => ({});

@@ -12,7 +12,7 @@ import type { SupportBundle } from '../../lib/process/bundle.ts';
 import { logLines } from '../../lib/process/log-lines.ts';
 import { redactor } from '../../lib/sharing/redact.ts';
 import type { Variant } from '../apply/iptables/tools.ts';
-import { holdingTools } from '../dataplane/iptables/left-overs.ts';
+import { holdingTools } from '../dataplane/iptables/port.ts';
 import { nodeData } from '../inspect/node-data.ts';
 import { readState } from '../inspect/saved-state.ts';
 import { savedFlows } from '../run/flow-inventory.ts';

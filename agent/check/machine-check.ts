@@ -20,7 +20,7 @@ import { CommandError } from '../../lib/process/exit.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
 import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
-import { chooseDataplane } from '../dataplane/open-dataplanes.ts';
+import { chooseDataplane } from '../dataplane/dataplanes.ts';
 import { EXTENSION_CHECKS } from '../extension/checks.ts';
 import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
 import { otherRules, type WantedRules } from '../inspect/other-rules.ts';

@@ -6,10 +6,10 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Reconciler } from '../apply/dataplane.ts';
 import type { DeadlineKeeper } from '../apply/deadline.ts';
-import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
+import type { Enforced, Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
 import type { BootFiles } from '../boot/boot-folder.ts';
-import type { Owners } from '../record/accounting.ts';
+import type { CountedTable, Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 
@@ -212,4 +212,107 @@ export async function removeAll(all: readonly LeftOvers[]): Promise<Omit<Removal
   if (first === undefined) return rest;
   const messages = new Set(failed.map(({ error }) => error.message));
   throw messages.size === 1 ? first.error : new Error([...messages].join('; '), { cause: first.error });
+}
+
+/** A dataplane as all commands see it; its parts are loaded when they are used. */
+export interface DataplaneKind {
+  /** The name of its text for `compile -o`. */
+  readonly output: string;
+  /** Whether it finds rules by the rule index, which `compile --stats` describes. */
+  readonly hasIndex: boolean;
+  text(): Promise<DataplaneText>;
+  port(): Promise<DataplanePort>;
+}
+
+/** Its rules as text; pure. */
+export interface DataplaneText {
+  /** A whole ruleset that can be loaded by hand on a node without rules of nodewall. */
+  ruleset(state: NodeState, config: Config): string;
+  /** The first transaction on such a node. */
+  firstTransaction(state: NodeState, config: Config): string;
+}
+
+/** Its side to the kernel; needs the native addon. */
+export interface DataplanePort {
+  /**
+   * Whether it works on this machine, as a trial in the kernel shows; what it tried it removes.
+   * `lacks`: a part that doesn't work; absent or '': all does.
+   */
+  trial(
+    config: Pick<Config, 'iptables'>,
+  ): Promise<
+    { readonly works: true; readonly lacks?: string } | { readonly works: false; readonly why: string }
+  >;
+  /** Changes nothing. Throws CommandError if something that it needs isn't installed. */
+  open(config: Config, kernel: Kernel): Promise<OpenDataplane>;
+  /** All places where it may have left rules, in an order in which these can be removed. */
+  leftOvers(kernel: Kernel): readonly LeftOvers[];
+  /** The transaction from the rules in force to a state, as text. */
+  plan(planned: Planned): Promise<string>;
+  /** The counters of its rules in force, of whatever run; null if there are no rules. */
+  counts(kernel: Kernel): Promise<CountedTable | null>;
+}
+
+interface OpenDataplane {
+  readonly dataplane: Dataplane;
+  /** Names of the remains that this dataplane changes itself, so that they are no left-overs. */
+  readonly manages: readonly string[];
+  /** For the log. */
+  readonly details: Readonly<Record<string, string>>;
+}
+
+interface Planned {
+  readonly kernel: Kernel;
+  readonly state: NodeState;
+  readonly config: Config;
+  /** The digests that the last agent saved. */
+  readonly digests: () => Promise<Readonly<Record<string, string>>>;
+}
+
+/**
+ * Removes the rules of other dataplanes once the chosen one has everything in force, never before:
+ * at every moment at least one of them is enforced. Until then a packet must pass both; if that
+ * lasts because a policy fails, it is logged. Such rules stay, because they may be all that
+ * enforces the policy. The function returned resolves to whether no retry is needed.
+ */
+export function dataplaneMigration(
+  { chosen, others }: Pick<Dataplanes, 'others'> & { readonly chosen: Pick<Dataplane, 'name'> },
+  node: string,
+  log: Pick<Log, 'info' | 'warn'>,
+): (failedPolicies: Enforced['failed']) => Promise<boolean> {
+  let left = [...others];
+  let isSaid = false;
+
+  async function sayOnce(policies: Enforced['failed']): Promise<void> {
+    if (isSaid) return;
+    isSaid = true;
+    const held = await Promise.all(left.map((one) => one.holdsRules().catch(() => false)));
+    const names = left.flatMap(({ name }, i) => (held[i] ? name : []));
+    if (names.length === 0) return;
+    log.warn(
+      'the previous dataplane stays in force until every policy can be applied; until then a packet must pass both',
+      { node, dataplane: chosen.name, previous: names, policies: [...policies.keys()] },
+    );
+  }
+
+  return async (failedPolicies) => {
+    if (failedPolicies.size > 0) {
+      await sayOnce(failedPolicies);
+      return true;
+    }
+    const { removed, hidden, failed } = await removeEach(left);
+    logHidden(log, node, hidden);
+    for (const { from, error } of failed) {
+      log.warn('cannot remove the rules of the previous dataplane; both are in force, retrying', {
+        node,
+        dataplane: chosen.name,
+        previous: from.name,
+        error: error.message,
+      });
+    }
+    if (removed.length > 0)
+      log.info('removed the rules of the previous dataplane', { node, dataplane: chosen.name, removed });
+    left = failed.map(({ from }) => from);
+    return left.length === 0;
+  };
 }

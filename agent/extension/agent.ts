@@ -17,6 +17,6 @@ export async function prepareExtension(options: PrepareOptions): Promise<Prepare
 
 /** Adds the series of the extension, before it does anything; they may be there. */
 export async function extendMetrics(metrics: AgentMetrics): Promise<void> {
-  const { EXTENSION_METRICS } = await import('./metrics.ts');
-  metrics.extend(EXTENSION_METRICS);
+  const { egressMetrics } = await import('../egress/egress-metrics.ts');
+  metrics.extend(egressMetrics);
 }

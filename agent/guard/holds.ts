@@ -3,7 +3,7 @@ import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts
 import type { FailingRule, TriedPolicy } from '../../apis/node-report.ts';
 import type { ApiGroup } from '../../apis/objects.ts';
 import type { Family } from '../../lib/net/address.ts';
-import { policyKey, substitute } from '../apply/plan/substitute.ts';
+import { policyKey, substitute } from '../apply/envelope.ts';
 import type { Fault, GuardState, Hold, HoldReason, PolicyChange, Proof, Trial } from './guard-state.ts';
 import { isBrief } from './held-step.ts';
 

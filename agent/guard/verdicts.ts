@@ -2,8 +2,7 @@ import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts
 import type { Config } from '../../apis/config.ts';
 import { StateDifference } from '../../apis/difference/state-difference.ts';
 import { hasAddress, memberCount } from '../../lib/net/member-set.ts';
-import type { Forms } from '../apply/envelope.ts';
-import { policyKey, substitute } from '../apply/plan/substitute.ts';
+import { type Forms, policyKey, substitute } from '../apply/envelope.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import { flowReader } from '../observe/known-flow.ts';
 import { everyRule } from '../observe/rule-lookup.ts';

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
-import { countsInForce } from '../dataplane/open-dataplanes.ts';
+import { countsInForce } from '../dataplane/dataplanes.ts';
 import {
   Accounting,
   type CountedTable,

@@ -4,8 +4,8 @@ import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { FamilyError, RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
+import { policyKey } from '../apply/envelope.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import { policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 
 const KNOWN = [RefusedError, RenderError, NftError, IptablesError, IpsetError, FamilyError];

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
-import { policyKey } from '../apply/plan/substitute.ts';
+import { policyKey } from '../apply/envelope.ts';
 import type { ExtensionPart } from '../extension/extension.ts';
 import { controllersOf } from '../receive/controllers.ts';
 import type { Folded } from '../receive/fold.ts';

@@ -4,9 +4,14 @@ import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import type { Envelope } from '../apply/envelope.ts';
-import { BootRules } from '../boot/boot-rules.ts';
-import { type DataplaneOptions, type Dataplanes, holdRules, type Running } from '../dataplane/dataplane.ts';
-import { dataplaneMigration } from '../dataplane/migration.ts';
+import { BootRules } from '../boot/boot-folder.ts';
+import {
+  type DataplaneOptions,
+  type Dataplanes,
+  dataplaneMigration,
+  holdRules,
+  type Running,
+} from '../dataplane/dataplane.ts';
 import type { AgentExtension, ExtensionContext, PreparedExtension } from '../extension/agent-extension.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -21,8 +26,7 @@ import type { InterfaceGroups } from './interface-groups.ts';
 import { type Layer, Layers, type PassOn } from './layers.ts';
 import { keepOpenSessions } from './open-sessions.ts';
 import { localPodsOverlay } from './pod-overlays.ts';
-import type { StateStore } from './state-store.ts';
-import { usedLinkGroups, withLastLinkGroups } from './state-store.ts';
+import { type StateStore, usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
 interface EnforcementOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;

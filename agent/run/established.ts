@@ -4,7 +4,7 @@ import { type Clock, cancellableSleep } from '../../lib/process/clock.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { policyKey } from '../apply/plan/substitute.ts';
+import { policyKey } from '../apply/envelope.ts';
 import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts';
 import { type EndSummary, endConnections, type ResetConnection } from '../connections/end-connections.ts';
 import { type EndCause, endedRecord } from '../connections/ended-record.ts';

@@ -13,7 +13,7 @@ import {
 } from '../../apis/node-report.ts';
 import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
-import { changedPolicies, policyKey } from '../apply/plan/substitute.ts';
+import { changedPolicies, policyKey } from '../apply/envelope.ts';
 import type { GuardReport } from '../guard/holds.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 import type { AgentState } from './agent-state.ts';

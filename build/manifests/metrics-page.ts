@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
-import { EXTENSION_METRICS } from '../../agent/extension/metrics.ts';
+import { egressMetrics } from '../../agent/egress/egress-metrics.ts';
 import { prometheusMetrics } from '../../agent/run/prometheus.ts';
 import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
@@ -41,7 +41,7 @@ function table(metrics: readonly Documented[]): string {
 
 function ofAgent(): Documented[] {
   const metrics = prometheusMetrics({ version: '', isInCluster: true, ofRules: true });
-  metrics.extend(EXTENSION_METRICS);
+  metrics.extend(egressMetrics);
   return documented(metrics.registry);
 }
 

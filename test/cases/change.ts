@@ -1,6 +1,6 @@
 import { removeTable } from '../../agent/apply/netlink/kernel.ts';
 import type { Command } from '../../agent/apply/plan/command.ts';
-import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
+import { transactionText } from '../../agent/apply/plan/transaction.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { renderer } from '../../agent/render/render.ts';
 import type { NodeState } from '../../apis/compiled.ts';

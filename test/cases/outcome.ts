@@ -1,6 +1,5 @@
 import { EMPTY_STATE } from '../../agent/apply/plan/current-state.ts';
-import { transaction } from '../../agent/apply/plan/transaction.ts';
-import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
+import { transaction, transactionText } from '../../agent/apply/plan/transaction.ts';
 import { iptablesText } from '../../agent/dataplane/iptables/text.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import { receive } from '../../agent/receive/receive.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { RefusedError } from '../../agent/apply/dataplane.ts';
-import { IptablesCounters } from '../../agent/apply/iptables/counted.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
+import { IptablesCounters } from '../../agent/apply/iptables/saved.ts';
 import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { applied, filter4, type IptablesCase, processesOf, removed } from './iptables-case.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { ApplyError } from '../../agent/apply/apply-error.ts';
 import { changesStructure, isEmptyTransaction } from '../../agent/apply/plan/transaction.ts';
-import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
+import { ApplyError, NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';

@@ -3,13 +3,14 @@
  * in, as an agent has it, but with leases given by hand: its parent (floating-nodes.ts) writes one
  * call a line to its standard input. Says the results, one JSON value a line.
  */
+
 import { createInterface } from 'node:readline';
 import { Netlink } from 'nftables-napi';
 import { createLogger, transports } from 'winston';
 import { envelopeOf } from '../../agent/apply/envelope.ts';
 import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
 import type { Dataplane } from '../../agent/dataplane/dataplane.ts';
-import { NFTABLES } from '../../agent/dataplane/nftables/kind.ts';
+import { DATAPLANES } from '../../agent/dataplane/dataplanes.ts';
 import { EgressDataplane } from '../../agent/egress/egress-dataplane.ts';
 import { FloatingLate } from '../../agent/egress/floating-kernel.ts';
 import type { OwnedAddress } from '../../apis/egress/node-egress.ts';
@@ -23,7 +24,7 @@ const say = (what: object): void => void process.stdout.write(`${JSON.stringify(
 const log = createLogger({
   transports: [new transports.Console({ stderrLevels: ['error', 'warn', 'info', 'debug'] })],
 });
-const { dataplane } = await (await NFTABLES.port()).open(config, netlinkKernel(netlink));
+const { dataplane } = await (await DATAPLANES.nftables.port()).open(config, netlinkKernel(netlink));
 const egress = new EgressDataplane({
   config,
   last: null,

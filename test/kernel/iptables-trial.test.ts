@@ -1,10 +1,11 @@
 /** The trial of iptables in the kernel, before `auto` chooses it, and for `nodewall check`. */
+
 import assert from 'node:assert/strict';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { iptablesTools } from '../../agent/apply/iptables/tools.ts';
-import { tryVariant } from '../../agent/apply/iptables/trial.ts';
+import { tryVariant } from '../../agent/dataplane/iptables/commands.ts';
 import { createFolder, NODE } from '../cli/folder.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';

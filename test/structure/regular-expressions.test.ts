@@ -16,7 +16,7 @@ const QUADRATIC: Readonly<Record<string, string>> = {
 
 /** Expressions that are made while the program runs: as they come out, or why they are harmless. */
 const MADE: Readonly<Record<string, readonly RegExp[] | string>> = {
-  'agent/apply/iptables/refused.ts': [/ ?-[jg] NODEWALL-\S*$/],
+  'agent/apply/iptables/planned.ts': [/ ?-[jg] NODEWALL-\S*$/],
   'agent/apply/iptables/saved.ts': [/ -[jg] (NODEWALL-\S*)/],
   'agent/interfaces/classify.ts': 'patterns of the configuration, for names of 15 characters at most',
   'apis/schema/json-schema.ts': 'patterns of schemas, which are checked as such',

@@ -7,9 +7,9 @@ import { IPTABLES_CASES } from '../../../test/fake/iptables-cases.ts';
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
 import { RULESET, withSets } from '../../../test/fake/iptables-web-server.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
+import { ipsetDeadline } from '../../dataplane/iptables/iptables-dataplane.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { RefusedError } from '../dataplane.ts';
-import { ipsetDeadline } from './ipset-deadline.ts';
 import { IptablesReconciler } from './reconciler.ts';
 import { IptablesError, type IptablesTools, toIptablesError } from './tools.ts';
 

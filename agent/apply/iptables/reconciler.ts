@@ -9,11 +9,17 @@ import {
   type Reconciler,
   RefusedError,
 } from '../dataplane.ts';
-import { collectSets } from './collect-sets.ts';
-import { type IptablesState, iptablesDifferences } from './compare.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
-import { NO_CHANGE, type Planned, type PlannedRules, toChange } from './planned.ts';
-import { blame } from './refused.ts';
+import {
+  blame,
+  type IptablesState,
+  iptablesDifferences,
+  NO_CHANGE,
+  type Planned,
+  type PlannedRules,
+  toChange,
+} from './planned.ts';
+import { collectSets } from './remove.ts';
 import { forgetForms, type RuleChange, ruleChange, sameTables, shownForms } from './rule-change.ts';
 import { asTables, parseSaved, setsNamed } from './saved.ts';
 import { setChange } from './set-change.ts';

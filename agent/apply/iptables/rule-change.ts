@@ -207,7 +207,7 @@ const NO_COUNT: Count = { packets: 0, bytes: 0 };
 
 /**
  * The counters that each written rule starts with: those of the rule with the same text in the same
- * chain. To accounting (counted.ts) they are the same "chain".
+ * chain. To accounting (saved.ts) they are the same "chain".
  */
 function carriedCounts(
   saved: SavedTable,

@@ -2,7 +2,7 @@ import type { AddOperation, DelOperation, NameOperation, RestoreOperation } from
 import { diffSingles, sameMembers } from '../../../lib/net/member-set.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
 import type { SetMembers } from '../../render/ruleset.ts';
-import { diffPrefixes } from '../plan/member-change.ts';
+import { diffPrefixes } from '../plan/element-change.ts';
 import {
   definition,
   entries,

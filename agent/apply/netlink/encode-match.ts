@@ -1,9 +1,18 @@
 import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
-import { addAddressMatch, addNotIn, addNotInSet, addPastDeadline } from './encode-address-match.ts';
-import { addIcmp, addIgmp } from './encode-icmp-match.ts';
-import { addOriginalPorts, addPorts, addPortTuples, addService } from './encode-port-match.ts';
+import {
+  addAddressMatch,
+  addIcmp,
+  addIgmp,
+  addNotIn,
+  addNotInSet,
+  addOriginalPorts,
+  addPastDeadline,
+  addPorts,
+  addPortTuples,
+  addService,
+} from './encode-header-match.ts';
 import { DATA_TYPE, packPort, TYPE_OF_PROTOCOL, typeOf } from './encode-set.ts';
 import {
   addAnonymous,

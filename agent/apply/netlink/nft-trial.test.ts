@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { NftError } from 'nftables-napi';
-import { nftNeeds } from './nft-needs.ts';
-import { tryNeeds } from './nft-trial.ts';
+import { nftNeeds, tryNeeds } from './nft-trial.ts';
 
 /** The answer of a kernel that lacks an expression. */
 const ENOENT = new NftError(

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { unequalElements } from '../../render/incremental-list.ts';
 import { type Chain, type NftRule, type Ruleset, targets, withTargets } from '../../render/ruleset.ts';
 import type { VerdictMap } from '../../render/verdict-map.ts';
-import { encodeRule } from '../netlink/encode-rule.ts';
+import { encodeRule } from '../netlink/encode.ts';
 import type { Command } from './command.ts';
 import {
   type CurrentChain,

@@ -13,8 +13,8 @@ import {
   replacement,
   type Transaction,
   transaction,
+  transactionText,
 } from './transaction.ts';
-import { transactionText } from './transaction-text.ts';
 
 const SSH = closing('ssh', 22);
 const WEB = closing('web', 80, 443);

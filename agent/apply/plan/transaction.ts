@@ -1,7 +1,8 @@
 import { type Chain, type NamedSet, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
+import type { DataplaneChange } from '../dataplane.ts';
 import { BATCH_ELEMENTS } from '../netlink/batches.ts';
-import { type Command, type ElementsCommand, elementCount } from './command.ts';
+import { type Command, commandText, type ElementsCommand, elementCount } from './command.ts';
 import {
   type CurrentChain,
   type CurrentMap,
@@ -14,8 +15,7 @@ import {
   samePolicy,
 } from './current-state.ts';
 import { type Difference, mapDifference, type Replacement } from './difference.ts';
-import { mapChange, mapElements, sameElements } from './map-change.ts';
-import { memberChange } from './member-change.ts';
+import { mapChange, mapElements, memberChange, sameElements } from './element-change.ts';
 import { filledLate, rewrite } from './rewrite.ts';
 
 /**
@@ -386,4 +386,19 @@ function collect({ chains, sets, maps }: Differences): Command[] {
     ...chains.gone.map((name): Command => ({ kind: 'deleteChain', name })),
     ...sets.gone.map((name): Command => ({ kind: 'deleteSet', name })),
   ];
+}
+
+/** The text that `dump transaction` prints. */
+export function transactionText(transaction: Transaction): string {
+  const parts = Object.entries(transaction).filter(([, commands]) => commands.length > 0);
+  return parts.map(([title, commands]) => `# ${title}\n${commands.map(commandText).join('\n')}\n`).join('');
+}
+
+/** Converts a transaction to the form that the rest of the program sees. */
+export function nftChange(transaction: Transaction): DataplaneChange {
+  return {
+    isEmpty: isEmptyTransaction(transaction),
+    changesStructure: changesStructure(transaction),
+    text: () => transactionText(transaction),
+  };
 }

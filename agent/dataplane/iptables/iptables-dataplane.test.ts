@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { IptablesCounters } from '../../apply/iptables/counted.ts';
+import { IptablesCounters } from '../../apply/iptables/saved.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import type { CountedTable } from '../../record/accounting.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';

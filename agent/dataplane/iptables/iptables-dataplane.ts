@@ -1,18 +1,18 @@
+import type { Ipset, RestoreOperation } from 'ipset-ts';
 import type { Family } from '../../../lib/net/address.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
-import { DeadlineKeeper, withDeadline } from '../../apply/deadline.ts';
+import { DeadlineKeeper, type DeadlineKernel, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
-import { IptablesCounters } from '../../apply/iptables/counted.ts';
-import { ipsetDeadline, ipsetDeadlineOf } from '../../apply/iptables/ipset-deadline.ts';
+import { entries, holdable, ipsetMemberCount, refOf } from '../../apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
+import { IptablesCounters } from '../../apply/iptables/saved.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import type { CountedTable } from '../../record/accounting.ts';
 import type { CountSource, Readings } from '../../record/counters.ts';
 import { iptablesRenderer } from '../../render/iptables/render.ts';
-import type { IptablesRuleset } from '../../render/iptables/tables.ts';
-import type { Dataplane } from '../dataplane.ts';
-import { iptablesBootFiles } from './boot-files.ts';
-import { pollKernel } from './poll-kernel.ts';
+import type { IpSet, IptablesRuleset } from '../../render/iptables/tables.ts';
+import type { Dataplane, Running } from '../dataplane.ts';
+import { iptablesBootFiles } from './text.ts';
 
 /**
  * The dataplane with our chains in the tables of iptables and ip6tables, and our sets, through the
@@ -117,4 +117,86 @@ export function iptablesCounts(counted: Pick<IptablesTools, 'save'>): CountSourc
     await Promise.all([counted.save(4), counted.save(6)]);
   };
   return { readAll, readSome: async (names) => (names.length === 0 ? undefined : readAll()) };
+}
+
+/** The least time between two comparisons, in milliseconds. */
+const LEAST_WAIT = 3_000;
+/**
+ * Or this multiple of the duration of the last comparison, so that an idle agent uses at most a
+ * hundredth of a processor.
+ */
+const SHARE = 100;
+/** The most time between two comparisons, in milliseconds, however slow the machine was once. */
+const MOST_WAIT = 60_000;
+
+/** Milliseconds until the next comparison, after one that took `took` milliseconds. */
+export function pollInterval(took: number): number {
+  return Math.min(MOST_WAIT, Math.max(LEAST_WAIT, SHARE * took));
+}
+
+/**
+ * Compares repeatedly, because there are no events for changes of iptables and ipset. Returns a
+ * function that stops it.
+ */
+function pollKernel(
+  enforcer: Pick<Running['enforcer'], 'verify' | 'idle'>,
+  took: () => number,
+): () => Promise<void> {
+  let timer: NodeJS.Timeout;
+  let ended = false;
+  const wait = (): void => {
+    timer = setTimeout(() => void look(), pollInterval(took()));
+  };
+  async function look(): Promise<void> {
+    enforcer.verify();
+    await enforcer.idle();
+    if (!ended) wait();
+  }
+  wait();
+  return async () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}
+
+/** The sets of a ruleset that keep the deadline of a trial; empty: it has none. */
+function deadlineSets({ sets }: Pick<IptablesRuleset, 'sets'>): IpSet[] {
+  return [...sets.values()].filter(({ timeout }) => timeout !== undefined);
+}
+
+/** Milliseconds until the deadline of this ruleset, from when it is renewed; null: it has none. */
+function ipsetDeadlineOf(ruleset: Pick<IptablesRuleset, 'sets'>): number | null {
+  const [first] = deadlineSets(ruleset);
+  return first?.timeout === undefined ? null : first.timeout * 1000;
+}
+
+/** As toSetName has the names of DEADLINE_SETS. */
+const DEADLINE_NAMES = 'nodewall-trial-deadline-';
+
+/** @param inForce the ruleset that has the deadline */
+export function ipsetDeadline(
+  ipset: Pick<Ipset, 'names' | 'save' | 'restore'>,
+  inForce: () => IptablesRuleset | null,
+): DeadlineKernel {
+  return {
+    async move(milliseconds) {
+      const ruleset = inForce();
+      const sets = ruleset === null ? [] : deadlineSets(ruleset);
+      let isThere = true;
+      const renewals: RestoreOperation[] = [];
+      for (const set of sets) {
+        const { members } = holdable(set);
+        const [saved] = await ipset.save(set.name);
+        // Entries whose time is over are not listed.
+        isThere &&= saved?.entries.length === ipsetMemberCount(set, members);
+        for (const entry of entries(set, members)) {
+          const timed = { ...entry, timeout: milliseconds / 1000 };
+          renewals.push({ op: 'add', set: refOf(set.name, set), entry: timed } as RestoreOperation);
+        }
+      }
+      await ipset.restore(renewals, { exist: true });
+      return isThere;
+    },
+    isThere: async () => (await ipset.names()).some((name) => name.startsWith(DEADLINE_NAMES)),
+  };
 }

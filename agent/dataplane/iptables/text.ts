@@ -1,8 +1,10 @@
+import { toRestoreText } from 'ipset-ts';
 import type { NodeState } from '../../../apis/compiled.ts';
 import type { Config } from '../../../apis/config.ts';
+import { setChange } from '../../apply/iptables/set-change.ts';
 import { iptablesRenderer } from '../../render/iptables/render.ts';
-import type { DataplaneText } from '../kind.ts';
-import { iptablesBootFiles } from './boot-files.ts';
+import { type IptablesRuleset, restoreText } from '../../render/iptables/tables.ts';
+import type { DataplaneText } from '../dataplane.ts';
 
 export const iptablesText: DataplaneText = { ruleset: rulesetText, firstTransaction: rulesetText };
 
@@ -19,4 +21,13 @@ function rulesetText({ egress, ...state }: NodeState, config: Config): string {
   ] as const;
   const texts = parts.flatMap(([command, text]) => (text === '' ? [] : [`# ${command}\n${text}`]));
   return [...(egress === undefined ? [] : [WITHOUT_EGRESS]), ...texts].join('');
+}
+
+/** For `ipset restore`, `iptables-restore --noflush` and `ip6tables-restore --noflush`. */
+export function iptablesBootFiles({ sets, families }: IptablesRuleset) {
+  return {
+    'rules.ipset': toRestoreText(setChange(new Map(), sets).first),
+    'rules.v4': restoreText(families[4]),
+    'rules.v6': restoreText(families[6]),
+  };
 }

@@ -1,7 +1,9 @@
+import { type Kernel, removeTable } from '../../apply/netlink/kernel.ts';
+import { whereNfTablesIs } from '../../apply/netlink/netlink-kernel.ts';
 import { tryNftables } from '../../apply/netlink/nft-trial.ts';
 import { KERNEL_EXTENSION } from '../../extension/kernel.ts';
-import type { DataplanePort } from '../kind.ts';
-import { nftLeftOvers } from './left-overs.ts';
+import { TABLE } from '../../render/ruleset.ts';
+import type { DataplanePort, LeftOvers } from '../dataplane.ts';
 
 export const nftablesPort: DataplanePort = {
   trial: () => tryNftables(),
@@ -20,7 +22,7 @@ export const nftablesPort: DataplanePort = {
     return [...beforeTable, nftLeftOvers(kernel), ...afterTable];
   },
   async plan({ kernel, state, config, digests }) {
-    const { transactionText } = await import('../../apply/plan/transaction-text.ts');
+    const { transactionText } = await import('../../apply/plan/transaction.ts');
     const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');
     const { render } = await import('../../render/render.ts');
     // Plans like an agent that has just started: a fixed chain with its saved digest has the
@@ -30,3 +32,18 @@ export const nftablesPort: DataplanePort = {
   },
   counts: (kernel) => kernel.snapshot(),
 };
+
+export function nftLeftOvers(kernel: Kernel): LeftOvers {
+  return {
+    name: 'nftables',
+    async holdsRules() {
+      const { NodeRuleReconciler } = await import('../../apply/reconciler.ts');
+      return whereNfTablesIs(() => new NodeRuleReconciler(kernel).holdsRules(), false);
+    },
+    remove: () =>
+      whereNfTablesIs(
+        async () => ((await removeTable(kernel)) ? [`table ${TABLE.family} ${TABLE.name}`] : []),
+        [],
+      ),
+  };
+}

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { pollInterval } from './poll-kernel.ts';
+import { pollInterval } from './iptables-dataplane.ts';
 
 describe('the comparison with iptables', () => {
   it('runs every 3 s, less often if it is slow, at least every minute', () => {

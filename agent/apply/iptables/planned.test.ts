@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
 import { iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
-import { blame } from './refused.ts';
+import { blame } from './planned.ts';
 import { ruleChange } from './rule-change.ts';
 import { parseSaved } from './saved.ts';
 import { toIptablesError } from './tools.ts';

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { createLogger } from 'winston';
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
-import { removeBootFiles } from './boot-folder.ts';
-import { BootRules } from './boot-rules.ts';
+import { BootRules, removeBootFiles } from './boot-folder.ts';
 
 describe('the rules at boot', () => {
   let stateDir: string;

@@ -3,7 +3,7 @@ import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
 import { RULESET } from '../../../test/fake/iptables-web-server.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
-import { iptablesLeftOvers } from './left-overs.ts';
+import { iptablesLeftOvers } from './port.ts';
 
 describe('left-overs in a variant of iptables', () => {
   const legacy = (tools: IptablesTools | null) => iptablesLeftOvers('legacy', async () => tools);

@@ -4,7 +4,7 @@ import { type Cidr, formatCidr, parseAddress, parseCidr } from '../../../lib/net
 import { toMemberSet } from '../../../lib/net/member-set.ts';
 import type { NamedSet, SetMembers } from '../../render/ruleset.ts';
 import type { ElementsCommand } from './command.ts';
-import { memberChange } from './member-change.ts';
+import { memberChange } from './element-change.ts';
 
 /** From addresses and prefixes as text. */
 function members(...texts: readonly string[]): SetMembers {

@@ -3,10 +3,10 @@ import type { NodeState } from '../../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../../apis/config.ts';
 import { fakeKernel } from '../../../test/fake/fake-kernel.ts';
 import { closing, nodeState } from '../../../test/fake/node-state.ts';
+import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { DEADLINE_SETS, deadlineOf } from '../../render/deadline.ts';
 import { renderer } from '../../render/render.ts';
-import { NodeRuleReconciler } from '../reconciler.ts';
-import { nftDeadline } from './nft-deadline.ts';
+import { nftDeadline } from './nftables-dataplane.ts';
 
 const SECONDS = 30_000;
 const plain = nodeState(closing('a', 80));

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { MonitorEvent, NftError } from 'nftables-napi';
 import type { Log } from '../../../lib/process/log.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { watchKernel } from './watch-kernel.ts';
+import { watchKernel } from './nftables-dataplane.ts';
 
 const OVERRUN: MonitorEvent = { kind: 'overrun' };
 const FAILED: MonitorEvent = { kind: 'error', error: new Error('ENETDOWN') as NftError };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
 import type { ElementsCommand } from './command.ts';
-import { mapChange, sameElements } from './map-change.ts';
+import { mapChange, sameElements } from './element-change.ts';
 
 type Entries = ReadonlyMap<number, string>;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type NftTrial, tryNftables } from '../apply/netlink/nft-trial.ts';
-import { chooseDataplane } from './open-dataplanes.ts';
+import { chooseDataplane } from './dataplanes.ts';
 
 const WORKS: NftTrial = { works: true };
 const OF_IPTABLES: { trial: NftTrial } = { trial: WORKS };

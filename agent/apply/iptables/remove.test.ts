@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Ipset } from 'ipset-ts';
 import { createFakeExec } from 'ipset-ts/fake';
 import { addressSet } from '../../../test/fake/iptables-ruleset.ts';
-import { collectSets } from './collect-sets.ts';
+import { collectSets } from './remove.ts';
 import { setChange } from './set-change.ts';
 
 describe('the removal of sets', () => {

@@ -7,7 +7,7 @@ import type {
   IptablesRuleset,
   IptablesTable,
 } from '../../render/iptables/tables.ts';
-import { countedRules, IptablesCounters } from './counted.ts';
+import { countedRules, IptablesCounters } from './saved.ts';
 
 type Kind = CountPurpose['kind'] | null;
 

@@ -6,7 +6,7 @@ import { toNftError } from '../../../test/fake/refusal.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { renderer } from '../../render/render.ts';
-import { nftLeftOvers } from './left-overs.ts';
+import { nftLeftOvers } from './port.ts';
 
 describe('left-overs in nftables', () => {
   it('are the table', async () => {

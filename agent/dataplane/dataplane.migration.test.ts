@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import type { LeftOvers } from './dataplane.ts';
-import { dataplaneMigration } from './migration.ts';
+import { dataplaneMigration, type LeftOvers } from './dataplane.ts';
 
 function leftOvers(
   name: string,
