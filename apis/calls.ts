@@ -1,7 +1,7 @@
 /**
  * The calls of an agent to a controller, each about its own node (HTTPS, JSON). The agent's method
- * (agent/receive/call.ts) and the route of the server (controller/publish/calls.ts) follow from
- * them; calls between controllers are in controller/publish/peer-calls.ts.
+ * (agent/receive/controller-client.ts) and the route of the server (controller/publish/calls.ts)
+ * follow from them; calls between controllers are in controller/publish/peer-calls.ts.
  */
 import { LEASE_ANSWER, type LeaseRequest, MOST_LEASE_REQUEST } from './egress/lease.ts';
 import {

@@ -1,6 +1,5 @@
-import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-filter.ts';
-import type { NodeFlow, NodeFlows } from '../apis/node-flows.ts';
-import { parseNodeFlows } from '../apis/node-flows.ts';
+import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-kind.ts';
+import { type NodeFlow, type NodeFlows, parseNodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';

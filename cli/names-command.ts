@@ -1,4 +1,4 @@
-import { knownNames, type NamesInForce } from '../agent/inspect/known-names.ts';
+import { knownNames, type NamesInForce } from '../agent/inspect/saved-state.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode } from './node-data.ts';

@@ -1,6 +1,6 @@
-import { type FlowFilterOptions, fromFlowQuery, toFlowFilter } from '../agent/flows/flow-filter.ts';
 import type { FlowSource } from '../agent/flows/flow-inventory.ts';
-import { nodeFlows } from '../agent/inspect/flow-kinds.ts';
+import { type FlowFilterOptions, fromFlowQuery, toFlowFilter } from '../agent/flows/flow-kind.ts';
+import { nodeFlows } from '../agent/inspect/explanation.ts';
 import { savedFlows } from '../agent/run/flow-inventory.ts';
 import { allFlows } from '../apis/all-flows.ts';
 import type { Config } from '../apis/config.ts';

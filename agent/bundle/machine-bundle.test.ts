@@ -10,9 +10,8 @@ import { snapshotText } from '../../apis/snapshot.ts';
 import { SupportBundle } from '../../lib/process/bundle.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
-import { FlowInventory } from '../flows/flow-inventory.ts';
+import { FLOWS_FILE, FlowInventory, inventoryText } from '../flows/flow-inventory.ts';
 import type { SeenFlow } from '../flows/flow-kind.ts';
-import { FLOWS_FILE, inventoryText } from '../flows/saved-inventory.ts';
 import { collectMachine } from './machine-bundle.ts';
 
 const CONFIG = `# password: planted-1

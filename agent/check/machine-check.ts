@@ -23,9 +23,13 @@ import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/dataplanes.ts';
 import { EXTENSION_CHECKS } from '../extension/checks.ts';
 import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
-import { otherRules, type WantedRules } from '../inspect/other-rules.ts';
-import { DESTINATION_RULES, SOURCE_RULES } from '../inspect/translating-rules.ts';
-import { UNTRACKED_RULES } from '../inspect/untracked-rules.ts';
+import {
+  DESTINATION_RULES,
+  otherRules,
+  SOURCE_RULES,
+  UNTRACKED_RULES,
+  type WantedRules,
+} from '../inspect/other-rules.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock } from '../run/agent-lock.ts';
 import { namespaceHolder } from '../run/namespace-lock.ts';

@@ -5,8 +5,8 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
 import type { DataplaneExtension } from '../dataplane/dataplane.ts';
-import type { Authorities } from '../receive/authorities.ts';
 import type { Destination } from '../receive/destinations.ts';
+import type { Authorities } from '../receive/https-call.ts';
 import type { AgentMetrics } from '../run/agent-metrics.ts';
 import type { Layer, PassOn } from '../run/layers.ts';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { type Bounds, FlowInventory } from './flow-inventory.ts';
+import { type Bounds, FlowInventory, inventoryText, parseInventory } from './flow-inventory.ts';
 import type { SeenFlow } from './flow-kind.ts';
-import { inventoryText, parseInventory } from './saved-inventory.ts';
 
 const DAY = 86_400_000;
 const NOW = 1000 * DAY;

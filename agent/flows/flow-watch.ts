@@ -1,8 +1,7 @@
 import type { BegunBatch, ScannedConnection } from 'nftables-napi';
 import { pause, type WallClock } from '../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../lib/process/keep-open.ts';
-import { ConnectionReader, isLive, type TrackedFlow } from './connection-reader.ts';
-import type { FlowFacts } from './flow-facts.ts';
+import { ConnectionReader, type FlowFacts, isLive, type TrackedFlow } from './flow-facts.ts';
 import type { FlowInventory } from './flow-inventory.ts';
 import type { FlowKind } from './flow-kind.ts';
 

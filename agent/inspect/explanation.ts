@@ -1,11 +1,17 @@
+import { setImmediate as yielded } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import { type Explanation, type Flow, parseFlow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
-import { explain } from '../observe/explain.ts';
+import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
+import { utcText } from '../../lib/process/clock.ts';
+import type { FlowSource } from '../flows/flow-inventory.ts';
+import { type FlowFilter, type FlowKind, flowOfKind } from '../flows/flow-kind.ts';
+import { groupName } from '../interfaces/classify.ts';
+import { type Explainer, explain, explainMany } from '../observe/explain.ts';
+import { protocolName } from '../record/packet.ts';
 import { withLocalPodsNow } from '../run/interface-groups.ts';
-import { knownNames } from './known-names.ts';
-import { readState } from './saved-state.ts';
+import { knownNames, readState, readStateIfAny } from './saved-state.ts';
 
 /** The verdict of the rules in force for a flow. */
 export interface NodeExplanation {
@@ -49,7 +55,7 @@ async function towards(state: NodeState, config: Config, flow: Flow): Promise<No
 }
 
 /** The state with the addresses of names as last saved. */
-export async function withNames(state: NodeState, stateDir: string): Promise<NodeState> {
+async function withNames(state: NodeState, stateDir: string): Promise<NodeState> {
   const { names } = await knownNames(stateDir);
   const addresses = names.map(
     ({ name, addresses: known }) => [name, known.map(({ address }) => address)] as const,
@@ -64,4 +70,97 @@ export function hostFlow(raw: unknown, { interfaceGroups }: Config): Flow {
   if (typeof group !== 'string' || Object.hasOwn(interfaceGroups, group)) return flow;
   const known = Object.keys(interfaceGroups).join(', ');
   throw new TypeError(`interfaceGroup: no group ${JSON.stringify(group)}; known: ${known}`);
+}
+
+/** Kinds that are evaluated without a pause. */
+const AT_ONCE = 200;
+/** Characters of an answer: as a string in JSON it has less than MOST_ANSWER bytes. */
+const MOST_TEXT = 750_000;
+
+/**
+ * The kinds that match, with what the rules in force decide about them. Costs an evaluation of the
+ * rules for each kind of the answer, or of the inventory if the filter is by decisions.
+ *
+ * Pages are in the order of the kinds' keys, which never change: what is seen, added or forgotten
+ * between two pages moves no other kind.
+ */
+export async function nodeFlows(
+  stateDir: string,
+  config: Config,
+  filter: FlowFilter,
+  { inventory, node, read: look, lastRead: lookedAt, controlPlane = [] }: FlowSource,
+): Promise<NodeFlows> {
+  const { after } = filter;
+  // Further pages belong to the first one's reading.
+  const liveAt = after === null || after === '' ? await look() : lookedAt();
+  const saved = await readStateIfAny(stateDir);
+  const state = saved === null ? null : await withNames(saved, stateDir);
+  const explain = state === null ? null : explainMany({ ...state, controlPlane }, config);
+  const kinds = inventory
+    .kinds()
+    .filter((kind) => (after === null || kind.key > after) && filter.matches(kind))
+    .sort(after === null ? lastSeenFirst : byKey);
+  const flows: NodeFlow[] = [];
+  let length = 0;
+  let isCut = false;
+  let last = '';
+  for (const [i, kind] of kinds.entries()) {
+    if (i % AT_ONCE === AT_ONCE - 1) await yielded();
+    const flow = toNodeFlow(kind, config, explain);
+    if (!isWanted(flow, filter)) continue;
+    length += JSON.stringify(flow).length;
+    isCut = flows.length >= filter.most || length > MOST_TEXT;
+    if (isCut) break;
+    flows.push(flow);
+    last = kind.key;
+  }
+  return {
+    node,
+    since: utcText(inventory.windowStart(filter.now)),
+    liveAt: liveAt === null ? null : utcText(liveAt),
+    flows,
+    isCut,
+    ...(after !== null && isCut ? { continue: last } : {}),
+    ...(controlPlane.length === 0 ? {} : { controlPlane }),
+    kinds: inventory.size,
+    missed: inventory.missed,
+  };
+}
+
+function lastSeenFirst(a: FlowKind, b: FlowKind): number {
+  return b.lastSeen - a.lastSeen || byKey(a, b);
+}
+
+function byKey(a: FlowKind, b: FlowKind): number {
+  return a.key < b.key ? -1 : 1;
+}
+
+function isWanted({ verdict, decision }: NodeFlow, { policy, isDenied }: FlowFilter): boolean {
+  if (policy !== null && decision?.policy !== policy) return false;
+  return !isDenied || verdict !== 'Allow' || (decision !== null && decision.verdict !== 'Allow');
+}
+
+function toNodeFlow(kind: FlowKind, config: Config, explain: Explainer | null): NodeFlow {
+  const { last, fold, peer, connections, live, firstSeen, lastSeen } = kind;
+  const { direction, traffic, protocol, port, type, code, group, verdict } = last;
+  const isOwn = fold.ports === 'own';
+  const flow = flowOfKind(kind);
+  return {
+    direction,
+    traffic,
+    peer,
+    protocol: protocolName(protocol),
+    ...(isOwn && port !== null ? { port } : {}),
+    ...(isOwn && type !== null ? { icmpType: type } : {}),
+    ...(isOwn && code !== null ? { icmpCode: code } : {}),
+    ...(isOwn ? {} : { allPorts: true }),
+    ...(group === 0 ? {} : { interfaceGroup: groupName(config, group) ?? group }),
+    verdict,
+    connections,
+    live,
+    firstSeen: utcText(firstSeen),
+    lastSeen: utcText(lastSeen),
+    flow,
+    decision: explain === null ? null : explain(flow),
+  };
 }

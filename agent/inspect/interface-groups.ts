@@ -2,9 +2,14 @@ import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Attachments } from '../interfaces/attachment.ts';
-import type { GroupDecision, OwnedGroup } from '../interfaces/classify.ts';
-import { classifier, groupName, groupReasonText } from '../interfaces/classify.ts';
-import { toOwnedGroups } from '../interfaces/release.ts';
+import {
+  classifier,
+  type GroupDecision,
+  groupName,
+  groupReasonText,
+  type OwnedGroup,
+} from '../interfaces/classify.ts';
+import { toOwnedGroups } from '../interfaces/group-reconciler.ts';
 import { attachmentsNow, ownedGroupsFile } from '../run/interface-groups.ts';
 import { savedNodeAddresses } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';

@@ -2,17 +2,15 @@ import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
-import { fromFlowQuery, toFlowFilter } from '../flows/flow-filter.ts';
 import type { FlowSource } from '../flows/flow-inventory.ts';
-import { lastRecords } from '../record/last-records.ts';
-import { recordsFile } from '../record/record-files.ts';
+import { fromFlowQuery, toFlowFilter } from '../flows/flow-kind.ts';
+import { lastRecords, recordsFile } from '../record/record-files.ts';
 import { fromQuery, toFilter, wholeNumber } from '../record/record-filter.ts';
-import { explanationOf, hostFlow, type RulesInForce } from './explanation.ts';
-import { nodeFlows } from './flow-kinds.ts';
+import { explanationOf, hostFlow, nodeFlows, type RulesInForce } from './explanation.ts';
 import { inspectInterfaceGroups } from './interface-groups.ts';
-import { knownNames } from './known-names.ts';
 import { machineFacts } from './machine-facts.ts';
 import { ruleCounts } from './rule-counts.ts';
+import { knownNames } from './saved-state.ts';
 
 export interface NodeDataSources {
   readonly stateDir: string;

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from 'nftables-napi';
-import { otherRules } from './other-rules.ts';
-import { DESTINATION_RULES, SOURCE_RULES } from './translating-rules.ts';
-import { UNTRACKED_RULES } from './untracked-rules.ts';
+import { DESTINATION_RULES, otherRules, SOURCE_RULES, UNTRACKED_RULES } from './other-rules.ts';
 
 const chain = (
   family: string,

@@ -1,4 +1,4 @@
-import type { CompiledRule } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import {
   COUNT,
   checked,
@@ -10,9 +10,9 @@ import {
   TIME,
   text,
 } from '../../apis/schema/shape.ts';
+import type { FamilyMembers } from '../../lib/net/packed-keys.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
-import { ruleWidth } from './rule-width.ts';
 import { readState, readTotals } from './saved-state.ts';
 
 export type Count = Of<typeof COUNTER>;
@@ -92,4 +92,128 @@ function countOf({ packets, bytes, lastHit }: Count = { packets: 0, bytes: 0, la
 /** Reads the answer of another node, which may be compromised. Throws InvalidError. */
 export function toRuleCounts(answer: unknown): RuleCounts {
   return checked(RULE_COUNTS, answer, 'its answer is not one about counters');
+}
+
+/** A rule that no packet matched on any of the nodes where it is in force. */
+interface UnusedRule
+  extends Pick<
+    CountedRule,
+    'direction' | 'tier' | 'policy' | 'apiGroup' | 'rule' | 'action' | 'mode' | 'traffic'
+  > {
+  readonly nodes: readonly string[];
+  /** On any of them (ISO 8601); null: never. */
+  readonly lastHit: string | null;
+  /** Since when all of them count it (ISO 8601); null: not all do yet. */
+  readonly since: string | null;
+}
+
+export interface UnusedRules {
+  readonly rules: readonly UnusedRule[];
+  /** Those without a hit that are counted for a shorter time than is asked for. */
+  readonly tooYoung: readonly UnusedRule[];
+  /** Rules in force on the nodes. */
+  readonly all: number;
+}
+
+/**
+ * The rules that no packet matched on any node: since they are counted, or since `from`
+ * (milliseconds since 1970). In the order of evaluation on the first node that has them.
+ */
+export function unusedRules(counts: Iterable<RuleCounts>, from: number | null): UnusedRules {
+  const found = new Map<string, Together>();
+  for (const { node, rules } of counts)
+    for (const rule of rules) {
+      const key = ruleKey(rule);
+      const known = found.get(key);
+      if (known === undefined) found.set(key, ofOne(rule, node));
+      else add(known, rule, node);
+    }
+  const unhit = [...found.values()].filter(({ lastHit }) => !isAfter(lastHit, from));
+  // null: a rule that is not counted yet says nothing.
+  const isOld = ({ since }: UnusedRule): boolean =>
+    since !== null && (from === null || Date.parse(since) <= from);
+  return {
+    rules: unhit.filter(isOld),
+    tooYoung: unhit.filter((rule) => !isOld(rule)),
+    all: found.size,
+  };
+}
+
+interface Together extends UnusedRule {
+  readonly nodes: string[];
+  lastHit: string | null;
+  since: string | null;
+}
+
+function ofOne(counted: CountedRule, node: string): Together {
+  const { direction, tier, policy, apiGroup, rule, action, mode, traffic, since } = counted;
+  const same = { direction, tier, policy, apiGroup, rule, action, mode, traffic };
+  return { ...same, nodes: [node], lastHit: hitOf(counted), since };
+}
+
+function add(known: Together, counted: CountedRule, node: string): void {
+  known.nodes.push(node);
+  known.lastHit = later(known.lastHit, hitOf(counted));
+  known.since = known.since === null || counted.since === null ? null : later(known.since, counted.since);
+}
+
+/** A counter of packets has a last hit; of one that was not saved in time that is unknown. */
+function hitOf({ packets, lastHit, since }: CountedRule): string | null {
+  return packets > 0 ? (lastHit ?? since) : null;
+}
+
+function later(a: string | null, b: string | null): string | null {
+  if (a === null || b === null) return a ?? b;
+  return Date.parse(a) > Date.parse(b) ? a : b;
+}
+
+function isAfter(lastHit: string | null, from: number | null): boolean {
+  return lastHit !== null && (from === null || Date.parse(lastHit) > from);
+}
+
+/** How much a rule matches at most. */
+export interface RuleWidth {
+  /** Length of its shortest prefix of the family; 0: any address. Null: it has no address of it. */
+  readonly v4: number | null;
+  readonly v6: number | null;
+  /** Destination ports of its widest service; null: it matches protocols without ports alone. */
+  readonly ports: number | null;
+}
+
+const ALL_PORTS = 65_536;
+
+/** Null: it matches by link groups or Services, which have no width. */
+export function ruleWidth(
+  { peers, services }: CompiledRule,
+  { addressSets }: Pick<NodeState, 'addressSets'>,
+): RuleWidth | null {
+  const isAny = peers.some(({ kind }) => kind === 'any');
+  if (!isAny && !peers.every(({ kind }) => kind === 'addresses')) return null;
+  const sets = peers.flatMap((peer) => (peer.kind === 'addresses' ? (addressSets.get(peer.set) ?? []) : []));
+  const shortest = (family: 'v4' | 'v6'): number | null =>
+    isAny ? 0 : least(sets.flatMap(({ members }) => shortestOf(members[family]) ?? []));
+  const ports = services.flatMap((service) => {
+    if (!('ports' in service || 'sourcePorts' in service)) return hasPorts(service.protocol) ? ALL_PORTS : [];
+    const [first, last] = service.ports ?? [0, ALL_PORTS - 1];
+    return last - first + 1;
+  });
+  return {
+    v4: shortest('v4'),
+    v6: shortest('v6'),
+    ports: services.length === 0 ? ALL_PORTS : ports.length === 0 ? null : Math.max(...ports),
+  };
+}
+
+function hasPorts(protocol: string): boolean {
+  return protocol === 'tcp' || protocol === 'udp' || protocol === 'sctp';
+}
+
+/** Single addresses count as prefixes of their whole length. */
+function shortestOf({ family, singles, prefixes }: FamilyMembers): number | null {
+  const lengths = prefixes.map(({ length }) => length);
+  return least(singles.length > 0 ? [...lengths, family === 4 ? 32 : 128] : lengths);
+}
+
+function least(numbers: readonly number[]): number | null {
+  return numbers.length === 0 ? null : Math.min(...numbers);
 }

@@ -3,8 +3,7 @@ import type { FlowAnswer } from '../../apis/flow.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { cidr, policy, tcp, udp } from '../../test/kernel/manifests.ts';
-import type { CountedRule } from './rule-counts.ts';
-import { ruleWidth } from './rule-width.ts';
+import { type CountedRule, ruleWidth } from './rule-counts.ts';
 import { type NodeObservation, seenLint } from './seen-lint.ts';
 
 const NOW = Date.parse('2026-01-08T00:00:00Z');

@@ -3,9 +3,7 @@ import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { foldedPeer } from '../flows/flow-kind.ts';
-import { type CountedRule, type RuleCounts, ruleKey } from './rule-counts.ts';
-import type { RuleWidth } from './rule-width.ts';
-import { unusedRules } from './unused-rules.ts';
+import { type CountedRule, type RuleCounts, type RuleWidth, ruleKey, unusedRules } from './rule-counts.ts';
 
 /** Something that was seen, or was not, about a rule in force. */
 export interface SeenFinding {

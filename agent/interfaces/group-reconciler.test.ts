@@ -7,8 +7,12 @@ import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
 import { runs } from '../../test/properties/runs.ts';
 import type { Attachments, LinkAttachment } from './attachment.ts';
 import { classifier, type OwnedGroup } from './classify.ts';
-import { GroupReconciler, type InterfaceGroupChange } from './group-reconciler.ts';
-import { releaseGroups, toOwnedGroups } from './release.ts';
+import {
+  GroupReconciler,
+  type InterfaceGroupChange,
+  releaseGroups,
+  toOwnedGroups,
+} from './group-reconciler.ts';
 
 interface Watched {
   readonly links: FakeLinks;

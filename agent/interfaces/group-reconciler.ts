@@ -1,7 +1,6 @@
 import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Attachments } from './attachment.ts';
-import { AttachmentReading } from './attachment-reading.ts';
+import { AttachmentReading, type Attachments } from './attachment.ts';
 import type { Classify, GroupDecision, GroupReason, OwnedGroup } from './classify.ts';
 import { PAIR_KINDS } from './presets.ts';
 
@@ -31,7 +30,7 @@ export interface GroupReconcilerEvents {
   failed(error: Error, retryIn: number): void;
 }
 
-export interface GroupReconcilerOptions {
+interface GroupReconcilerOptions {
   readonly links: Links;
   readonly classify: Classify;
   /** The groups that an earlier run set. */
@@ -383,4 +382,30 @@ function isSame(a: Link, b: Link): boolean {
 
 function sameEnds(a: Link, b: Link): boolean {
   return a.peer === b.peer && a.peerNamespace === b.peerNamespace;
+}
+
+/**
+ * Resets links to group 0 if they still have the index, name and group that nodewall set. Returns
+ * those that were reset; throws the first error, except for links that were deleted meanwhile.
+ */
+export async function releaseGroups(links: Links, remembered: readonly OwnedGroup[]): Promise<OwnedGroup[]> {
+  if (remembered.length === 0) return [];
+  const found = new Map((await links.list()).map((link) => [link.index, link]));
+  const ours = remembered.filter(({ index, name, group }) => {
+    const link = found.get(index);
+    return group !== 0 && link?.name === name && link.group === group;
+  });
+  const answers = await links.setGroups(ours.map(({ index }) => ({ index, group: 0 })));
+  const refused = answers.find((error): error is NftError => error !== null && error.code !== 'ENODEV');
+  if (refused !== undefined) throw refused;
+  return ours.filter((_, i) => answers[i] === null);
+}
+
+/** The entries of a saved value that have the right form. */
+export function toOwnedGroups(value: unknown): readonly OwnedGroup[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(
+    (entry): entry is OwnedGroup =>
+      Number.isInteger(entry?.index) && typeof entry.name === 'string' && Number.isInteger(entry.group),
+  );
 }

@@ -1,7 +1,9 @@
+import { endianness } from 'node:os';
 import type { AddressSet } from '../../apis/compiled.ts';
-import { type MemberSet, sameMembers } from '../../lib/net/member-set.ts';
+import { BITS, type Cidr, type Family, formatAddress, formatCidr } from '../../lib/net/address.ts';
+import { type Interval, subtract, toCidrs, toInterval, union } from '../../lib/net/interval.ts';
+import { type MemberSet, sameMembers, toMemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { type RouteTexts, routedOutBy } from './pod-routes.ts';
 
 /** The destinations that are routed to pods on this node. */
 export interface LocalPods {
@@ -117,4 +119,142 @@ export class WatchedLocalPods implements LocalPods {
     this.#set = localPodsSet(members);
     for (const changed of this.#listeners) changed();
   }
+}
+
+/**
+ * Content of /proc/self/net/route and /proc/self/net/ipv6_route; '' if the kernel lacks the family.
+ */
+export interface RouteTexts {
+  readonly ipv4: string;
+  readonly ipv6: string;
+}
+
+interface Route {
+  readonly cidr: Cidr;
+  readonly metric: number;
+  /** Whether the route's device is one of the wanted interfaces. */
+  readonly isWanted: boolean;
+}
+
+/**
+ * The destinations that the kernel routes out by these interfaces: unicast routes, without the
+ * parts that a longer prefix routes elsewhere. A default route never counts. Routes to one address
+ * stay single members, so that a new pod adds one element. Cost: O(n log n) for each prefix length
+ * that occurs.
+ */
+export function routedOutBy({ ipv4, ipv6 }: RouteTexts, interfaces: ReadonlySet<string>): MemberSet {
+  const found = [ofFamily(4, ipv4Routes(ipv4, interfaces)), ofFamily(6, ipv6Routes(ipv6, interfaces))];
+  return toMemberSet(
+    found.flatMap(({ prefixes }) => prefixes.map((cidr) => ({ cidr, except: [] }))),
+    found.flatMap(({ addresses }) => addresses),
+  );
+}
+
+function ofFamily(
+  family: Family,
+  routes: readonly Route[],
+): { readonly prefixes: readonly Cidr[]; readonly addresses: readonly string[] } {
+  const byLength = Map.groupBy(best(routes), ({ cidr }) => cidr.length);
+  let covered: Interval[] = [];
+  let addresses: readonly string[] = [];
+  for (const length of [...byLength.keys()].sort((a, b) => a - b)) {
+    const { wanted = [], others = [] } = Object.groupBy(byLength.get(length) ?? [], ({ isWanted }) =>
+      isWanted && length > 0 ? 'wanted' : 'others',
+    );
+    covered = subtract(covered, union(others.map(({ cidr }) => toInterval(cidr))));
+    if (length === BITS[family]) addresses = wanted.map(({ cidr }) => formatAddress(cidr));
+    else covered = union([...covered, ...wanted.map(({ cidr }) => toInterval(cidr))]);
+  }
+  return { prefixes: covered.flatMap((interval) => toCidrs(family, interval)), addresses };
+}
+
+/**
+ * For each prefix, the route with the lowest metric; among equal ones, one that leads elsewhere.
+ */
+function best(routes: readonly Route[]): Iterable<Route> {
+  const found = new Map<string, Route>();
+  for (const route of routes) {
+    const key = formatCidr(route.cidr);
+    const before = found.get(key);
+    const isBetter =
+      before === undefined ||
+      route.metric < before.metric ||
+      (route.metric === before.metric && !route.isWanted);
+    if (isBetter) found.set(key, route);
+  }
+  return found.values();
+}
+
+/** Route flags of linux/route.h and linux/ipv6_route.h. */
+const RTF_UP = 0x1;
+const RTF_REJECT = 0x200;
+const RTF_CACHE = 0x0100_0000;
+const RTF_LOCAL = 0x8000_0000;
+const RTF_ANYCAST = 0x0010_0000;
+
+/**
+ * Parses the format of fib_route_seq_show, net/ipv4/fib_trie.c: the main table, after a heading
+ * line. Addresses are printed as numbers in the machine's byte order. The device of a blackhole
+ * route is `*`: it leads elsewhere.
+ */
+function ipv4Routes(text: string, interfaces: ReadonlySet<string>): Route[] {
+  return text
+    .split('\n')
+    .slice(1)
+    .flatMap((line): Route[] => {
+      const [device = '', destination = '', , flags = '', , , metric = '', mask = ''] = line.split(/\s+/);
+      const value = ipv4Value(destination);
+      if (mask === '' || (hexNumber(flags) & RTF_UP) === 0 || value >= MULTICAST_IPV4) return [];
+      const length = ipv4Value(mask).toString(2).replaceAll('0', '').length;
+      const isWanted = interfaces.has(device) && (hexNumber(flags) & RTF_REJECT) === 0;
+      return [{ cidr: { family: 4, value, length }, metric: Number(metric), isWanted }];
+    });
+}
+
+const MULTICAST_IPV4 = 0xe000_0000n;
+const IS_LITTLE_ENDIAN = endianness() === 'LE';
+
+function ipv4Value(text: string): bigint {
+  const bytes = Buffer.from(text.padStart(8, '0'), 'hex');
+  return BigInt(IS_LITTLE_ENDIAN ? bytes.readUInt32LE() : bytes.readUInt32BE());
+}
+
+/**
+ * Parses the format of ipv6_route_native_seq_show, net/ipv6/ip6_fib.c: all tables, including the
+ * local one. Addresses of the node itself, link-local and multicast prefixes are left out: no
+ * connection to a pod uses them.
+ */
+function ipv6Routes(text: string, interfaces: ReadonlySet<string>): Route[] {
+  return text.split('\n').flatMap((line): Route[] => {
+    const [
+      destination = '',
+      length = '',
+      ,
+      sourceLength = '',
+      ,
+      metric = '',
+      ,
+      ,
+      flagsText = '',
+      device = '',
+    ] = line.split(/\s+/);
+    if (device === '') return [];
+    const flags = hexNumber(flagsText);
+    const value = BigInt(`0x${destination}`);
+    const isOwn = (flags & (RTF_LOCAL | RTF_ANYCAST | RTF_CACHE)) !== 0;
+    const isOnLink = value >> 118n === LINK_LOCAL || value >> 120n === MULTICAST_IPV6;
+    if (isOwn || isOnLink || (flags & (RTF_UP | RTF_REJECT)) === 0) return [];
+    const isWanted = interfaces.has(device) && (flags & RTF_REJECT) === 0 && hexNumber(sourceLength) === 0;
+    const cidr: Cidr = { family: 6, value, length: hexNumber(length) };
+    return [{ cidr, metric: hexNumber(metric), isWanted }];
+  });
+}
+
+/** fe80::/10 */
+const LINK_LOCAL = 0x3fan;
+/** ff00::/8 */
+const MULTICAST_IPV6 = 0xffn;
+
+function hexNumber(text: string): number {
+  return Number.parseInt(text, 16);
 }

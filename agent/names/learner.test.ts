@@ -5,7 +5,7 @@ import { matchesName } from '../../apis/names.ts';
 import { answerPacket, inIP, questionPacket } from '../../test/dns/packet.ts';
 import { answersTo } from '../../test/dns/zone.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { addressesFor } from './answer.ts';
+import { addressesFor } from './answer-packet.ts';
 import { learner } from './learner.ts';
 
 const A = (name: string, data: string, ttl = 30): Answer => ({ type: 'A', name, ttl, data });

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Address, formatAddress } from '../../lib/net/address.ts';
-import type { FamilyAnswer, Resolution } from './lookup.ts';
-import type { AddressRecord } from './name-entry.ts';
+import type { AddressRecord, FamilyAnswer, Resolution } from './name-entry.ts';
 import { clampTTL, KnownNames, NAME_LIMITS, type NameLimits } from './name-table.ts';
 
 const TIMES = { minimumTTL: 5, maximumTTL: 3600, keep: 300, stale: 86_400 };

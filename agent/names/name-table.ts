@@ -2,17 +2,19 @@ import { LRUCache } from 'lru-cache';
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import { type Address, FAMILIES, parseAddress } from '../../lib/net/address.ts';
-import type { Resolution } from './lookup.ts';
 import {
   type AddressRecord,
+  type FqdnPeerIndex,
+  fqdnPeerIndex,
   type KnownAddress,
   type NameEntry,
   type NameSource,
   nameEntry,
+  PeerUnions,
+  type Resolution,
   staysUntil,
   toCanonical,
 } from './name-entry.ts';
-import { type FqdnPeerIndex, fqdnPeerIndex, PeerUnions } from './peer-index.ts';
 import { type SavedName, toSavedName } from './saved-names.ts';
 
 /** Events for the log; each is reported once, when it begins. */

@@ -3,8 +3,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { DEFAULT_CONFIG, type NamesConfig } from '../../apis/config.ts';
 import { answerPacket, questionPacket } from '../../test/dns/packet.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import type { AnswerListener } from './answer-source.ts';
-import type { Resolution } from './lookup.ts';
+import type { AnswerListener } from './learner.ts';
+import type { Resolution } from './name-entry.ts';
 import { watchNames } from './names.ts';
 
 const WALL = 1_700_000_000_000;

@@ -1,19 +1,29 @@
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
 import { pace } from '../../lib/process/pace.ts';
-import type { StateFile } from '../../lib/process/state-file.ts';
-import type { AnswerListener, AnswerSource, OpenAnswers } from './answer-source.ts';
-import { learner } from './learner.ts';
-import type { Lookup } from './lookup.ts';
+import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
+import {
+  type AnswerListener,
+  type AnswerSource,
+  learner,
+  nflogAnswers,
+  type OpenAnswers,
+} from './learner.ts';
+import { isWildcard } from './name-entry.ts';
 import { type NamesLog, nameReports } from './name-reports.ts';
-import { NameSaver } from './name-saver.ts';
-import { NameServers, type ReadText } from './name-servers.ts';
+import { NameServers, type ReadText, reservedAddresses } from './name-servers.ts';
 import { KnownNames } from './name-table.ts';
-import { isWildcard } from './peer-index.ts';
-import { reservedAddresses } from './reserved-addresses.ts';
-import { Resolver } from './resolver.ts';
-import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-names.ts';
+import { type Lookup, lookup, Resolver } from './resolver.ts';
+import {
+  NAMES_FILE,
+  NameSaver,
+  parseNamesText,
+  type SavedName,
+  shifted,
+  toNamesText,
+} from './saved-names.ts';
 
 export interface WatchNamesOptions {
   readonly config: NamesConfig;
@@ -224,4 +234,35 @@ async function readSaved(options: WatchNamesOptions): Promise<SavedName[]> {
     });
     return [];
   }
+}
+
+interface FqdnResolverOptions {
+  readonly config: NamesConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly stateDir: string;
+  readonly once: boolean;
+  readonly reserved: () => readonly string[];
+}
+
+/**
+ * The FQDN cache with its real dependencies: DNS, nflog, the state directory. Loaded only when a
+ * rule needs it.
+ */
+export function namesOnNode(
+  { config, clock, log, stateDir, once, reserved }: FqdnResolverOptions,
+  changed: () => void,
+): Promise<WatchedNames> {
+  return watchNames({
+    config,
+    clock,
+    log,
+    changed,
+    reserved,
+    wallClock: Date.now,
+    random: Math.random,
+    file: stateFile(stateDir, NAMES_FILE),
+    lookup: lookup(config.servers, clock),
+    answers: config.learn && !once ? nflogAnswers({ group: config.group, clock, log }) : null,
+  });
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import type { Resolution } from './lookup.ts';
+import type { Resolution } from './name-entry.ts';
 import { Resolver } from './resolver.ts';
 
 const TIMES = { minimumTTL: 5, maximumTTL: 3600, keep: 300, stale: 86_400 };

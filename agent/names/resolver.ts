@@ -1,9 +1,10 @@
+import { Resolver as DnsResolver, type RecordWithTtl } from 'node:dns';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { type Lookup, type Resolution, shortestTTL } from './lookup.ts';
+import type { FamilyAnswer, Resolution } from './name-entry.ts';
 import { clampTTL, type NameTimes } from './name-table.ts';
 
-export interface ResolverOptions {
+interface ResolverOptions {
   readonly lookup: Lookup;
   readonly clock: Clock;
   readonly times: NameTimes;
@@ -127,4 +128,73 @@ export class Resolver {
     const inTime = first - clock.now();
     this.#cancel = clock.after(inTime <= 0 ? 0 : Math.max(inTime, TICK), () => this.#work());
   }
+}
+
+/** Resolves names. */
+export interface Lookup {
+  /** Never rejects, and always settles. */
+  resolve(name: string): Promise<Resolution>;
+  /** Lets all pending queries fail at once. */
+  close(): void;
+}
+
+/** Milliseconds that a server has to answer, and the number of attempts. */
+const PATIENCE = { timeout: 2_000, maxTimeout: 2_000, tries: 2 };
+/**
+ * Lifetime of a resolver in milliseconds. A new one reads /etc/resolv.conf again, uses another
+ * port, and forgets which server was slow; creating one takes microseconds.
+ */
+const LIFETIME = 30_000;
+/** Error codes for "no such records"; all others mean that there was no usable answer. */
+const NOTHING: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
+
+/** Resolves with c-ares, by the configured servers, or by the system's if there are none. */
+export function lookup(servers: readonly string[], clock: Clock): Lookup {
+  let resolvers: readonly DnsResolver[] = [];
+  let made = Number.NEGATIVE_INFINITY;
+
+  function current(): DnsResolver {
+    const [newest] = resolvers;
+    if (newest !== undefined && clock.now() - made < LIFETIME) return newest;
+    const resolver = new DnsResolver(PATIENCE);
+    if (servers.length > 0) resolver.setServers(servers);
+    made = clock.now();
+    // The queries of a resolver have long ended when the second one after it is created.
+    resolvers = [resolver, ...resolvers.slice(0, 1)];
+    return resolver;
+  }
+  return {
+    async resolve(name) {
+      const [v4, v6] = await Promise.all([
+        answerOf((done) => current().resolve4(name, { ttl: true }, done)),
+        answerOf((done) => current().resolve6(name, { ttl: true }, done)),
+      ]);
+      return { 4: v4, 6: v6 };
+    },
+    close() {
+      for (const resolver of resolvers) resolver.cancel();
+    },
+  };
+}
+
+type Done = (error: NodeJS.ErrnoException | null, records: RecordWithTtl[]) => void;
+
+function answerOf(ask: (done: Done) => void): Promise<FamilyAnswer> {
+  return new Promise<FamilyAnswer>((resolve) => {
+    ask((error, records = []) => {
+      // For c-ares, a CNAME chain that leads nowhere is not an error.
+      if (error === null && records.length > 0) resolve({ kind: 'addresses', records });
+      else if (error === null) resolve({ kind: 'none', reason: 'ENODATA' });
+      else
+        resolve({ kind: NOTHING.has(error.code) ? 'none' : 'failed', reason: error.code ?? error.message });
+    });
+  }).catch((error: Error) => ({ kind: 'failed', reason: error.message }));
+}
+
+/** The shortest TTL in seconds; null if there is no address. */
+function shortestTTL(resolution: Resolution): number | null {
+  const ttls = [resolution[4], resolution[6]].flatMap((answer) =>
+    answer.kind === 'addresses' ? answer.records.map(({ ttl }) => ttl) : [],
+  );
+  return ttls.length === 0 ? null : ttls.reduce((a, b) => Math.min(a, b));
 }

@@ -7,10 +7,16 @@ import type { Considered, Explanation, Flow, FlowAnswer } from '../../apis/flow.
 import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { exemptionTest, isSpared, spoofedTest } from './exemption.ts';
+import {
+  exemptionTest,
+  isSpared,
+  mismatchOf,
+  type RuleMatch,
+  ruleMatches,
+  spoofedTest,
+} from './flow-match.ts';
 import { flowReader, type KnownFlow } from './known-flow.ts';
 import { everyRule, indexedRules, type RuleLookup } from './rule-lookup.ts';
-import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
 /**
  * Explains the verdict for one connection, from the NodeState that is also rendered (with names

@@ -6,9 +6,9 @@ import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { resolvedPeers } from '../../apis/resolved-peers.ts';
 import { Indexer } from '../render/index/dispatch.ts';
 import { type IndexRule, type Peers, peersOf, servicePeers } from '../render/index/match-entry.ts';
+import type { RuleMatch } from './flow-match.ts';
 import { IndexWalk } from './index-walk.ts';
 import type { KnownFlow } from './known-flow.ts';
-import type { RuleMatch } from './rule-match.ts';
 
 /** The rules that may match a flow, in evaluation order: at least those that decide about it. */
 export type RuleLookup = (flow: KnownFlow, isProtected: boolean) => readonly RuleMatch[];

@@ -1,20 +1,22 @@
 import type { IncomingMessage } from 'node:http';
 import { Agent } from 'node:https';
 import type { LookupFunction } from 'node:net';
+import { type AgentCall, pathOf } from '../../apis/calls.ts';
 import { type Clock, pause } from '../../lib/process/clock.ts';
 import { present } from '../../lib/sharing/present.ts';
-import type { Authorities } from './authorities.ts';
 import { type Destination, Destinations, destinationOf, toText } from './destinations.ts';
 import {
-  type DestinationFailure,
-  firstToConnect,
-  NoAnswer,
-  type RequestAttempt,
-} from './first-to-connect.ts';
-import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './https-call.ts';
+  type Authorities,
+  bodyText,
+  type HttpsCall,
+  httpsCall,
+  isOfUnknownAuthority,
+  readToken,
+  refusalText,
+} from './https-call.ts';
 
 /** The address of the controller, and the credentials of both sides. */
-export interface ControllerAddress {
+interface ControllerAddress {
   /** https://HOST:PORT. */
   readonly url: URL;
   /** File with this node's service account token; kubelet replaces it before it expires. */
@@ -207,4 +209,122 @@ function failureText(error: Error, host: string, { authorities }: ControllerAddr
   if (error.name === 'AbortError') return 'ended';
   // An AggregateError of node:net, for a name with several addresses, has no message.
   return `${host}: ${error.message || code}`;
+}
+
+export interface Caller {
+  readonly node: string;
+  readonly client: ControllerClient;
+  readonly clock: Clock;
+}
+
+interface CallOptions {
+  /** Aborts the call in any phase; absent: nothing does but its patience. */
+  readonly signal?: AbortSignal;
+  /** On a connection of its own: reports do not wait for it. */
+  readonly isStream?: boolean;
+  /** Milliseconds; absent: the call's. */
+  readonly patience?: number | null;
+}
+
+/**
+ * Makes a call about this node. Throws ControllerError, and an Error if there is no valid answer in
+ * time.
+ */
+export async function callController<Request extends object, Answer>(
+  { node, client, clock }: Caller,
+  call: AgentCall<Request, Answer>,
+  body: Request,
+  { signal, isStream = false, patience = call.patience }: CallOptions = {},
+): Promise<Answer> {
+  const late = new AbortController();
+  const cancel = patience === null ? () => {} : clock.after(patience, () => late.abort());
+  const signals = signal === undefined ? [late.signal] : [signal, late.signal];
+  try {
+    const response = await client.request({
+      method: call.method,
+      path: pathOf(call, node),
+      body,
+      signal: AbortSignal.any(signals),
+      isStream,
+    });
+    if (call.mostAnswer > 0) return answerOf(call, await bodyText(response, call.mostAnswer), body);
+    response.resume();
+    return call.parseAnswer(undefined, body);
+  } catch (error) {
+    if (late.signal.aborted) throw new Error(`no answer in ${Number(patience) / 1000} s`, { cause: error });
+    throw error;
+  } finally {
+    cancel();
+  }
+}
+
+function answerOf<Request, Answer>(call: AgentCall<Request, Answer>, text: string, body: Request): Answer {
+  try {
+    return call.parseAnswer(JSON.parse(text), body);
+  } catch (error) {
+    throw new Error(`the controller's answer is not valid: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** The part of a request that differs between its attempts. */
+export type RequestAttempt = Required<Pick<HttpsCall, 'destination' | 'connectTimeout' | 'connected'>>;
+
+interface DestinationFailure {
+  readonly destination: Destination;
+  readonly error: Error;
+}
+
+/** No destination answered. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+  /** In the order of the attempts. */
+  readonly failures: readonly DestinationFailure[];
+
+  constructor(failures: readonly DestinationFailure[]) {
+    super('no destination answered', { cause: failures.at(-1)?.error });
+    this.failures = failures;
+  }
+}
+
+/**
+ * Time limit of a TCP connection (milliseconds) while there is another destination to try, and of
+ * the last one, which has the time to send a lost SYN again.
+ */
+const CONNECT_TIMEOUT = 1_000;
+const LAST_CONNECT_TIMEOUT = 5_000;
+/**
+ * HTTP statuses of a controller that can't serve the request while another one may: it is behind
+ * others (503), or of an earlier version and does not lead (421).
+ */
+const SERVED_ELSEWHERE: ReadonlySet<number | undefined> = new Set([421, 503]);
+
+/**
+ * The response of the first destination that takes the connection, whatever its status. An attempt
+ * that fails later is the last one: the server may have received the request.
+ */
+export async function firstToConnect(
+  destinations: Destinations,
+  call: (attempt: RequestAttempt) => Promise<IncomingMessage>,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const failures: DestinationFailure[] = [];
+  const tried = destinations.inOrder();
+  for (const [i, destination] of tried.entries()) {
+    const connectTimeout = i === tried.length - 1 ? LAST_CONNECT_TIMEOUT : CONNECT_TIMEOUT;
+    let isConnected = false;
+    const connected = (): void => {
+      isConnected = true;
+    };
+    try {
+      const response = await call({ destination, connectTimeout, connected });
+      if (SERVED_ELSEWHERE.has(response.statusCode)) destinations.failed(destination);
+      else destinations.answered(destination);
+      return response;
+    } catch (error) {
+      destinations.failed(destination);
+      failures.push({ destination, error: error as Error });
+      if (isConnected || signal.aborted) break;
+    }
+  }
+  throw new NoAnswer(failures);
 }

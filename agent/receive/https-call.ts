@@ -1,3 +1,4 @@
+import { type LookupAddress, lookup } from 'node:dns';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { type Agent, request as httpsRequest } from 'node:https';
@@ -146,7 +147,7 @@ export async function readAuthorities(path: string, option: string): Promise<str
   throw new Error(`${option}: ${path} contains no certificate (PEM)`);
 }
 
-export function holdsCertificate(text: string): boolean {
+function holdsCertificate(text: string): boolean {
   return text.includes('-----BEGIN CERTIFICATE-----');
 }
 
@@ -191,4 +192,130 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string | undefined> = new Set([
 /** Whether the server's certificate was signed by none of the authorities. */
 export function isOfUnknownAuthority(error: unknown): boolean {
   return UNKNOWN_AUTHORITY.has((error as NodeJS.ErrnoException).code);
+}
+
+/** The CA certificates (PEM) that the controller's certificate is verified against. */
+export interface Authorities {
+  /** The source of the certificates, for messages. */
+  readonly origin: string;
+  /** Returns the current certificates. Throws if there are none. */
+  read(): Promise<string>;
+  /** Called when none of the certificates has signed the controller's. */
+  refused(): void;
+}
+
+/** Reads the file for each request, because it is replaced while the agent runs. */
+export function fileAuthorities(path: string): Authorities {
+  return { origin: path, read: () => readAuthorities(path, '--ca-file'), refused() {} };
+}
+
+interface FetchedAuthoritiesOptions {
+  readonly origin: string;
+  /** The certificates that an earlier run saved; null: none. */
+  readonly remembered: string | null;
+  readonly fetch: () => Promise<string>;
+  readonly clock: Clock;
+  /** Called with new certificates that differ from the previous ones, to save them. */
+  readonly learned: (certificates: string) => void;
+}
+
+/**
+ * Time after which the certificates are fetched again (milliseconds): an authority that was removed
+ * must not stay trusted forever.
+ */
+const FRESH = 24 * 3_600_000;
+
+/**
+ * Authorities from the API server: fetched at first, after a certificate that they did not sign,
+ * and on the first request after 24 hours. If fetching fails, the previous ones are used, so that
+ * an agent that starts without an API server can connect to its controller.
+ */
+export class FetchedAuthorities implements Authorities {
+  readonly origin: string;
+  readonly #options: FetchedAuthoritiesOptions;
+  #known: string | null;
+  #freshUntil = Number.NEGATIVE_INFINITY;
+  #fetching: Promise<void> | null = null;
+
+  constructor(options: FetchedAuthoritiesOptions) {
+    this.origin = options.origin;
+    this.#options = options;
+    this.#known = options.remembered;
+  }
+
+  async read(): Promise<string> {
+    if (this.#options.clock.now() >= this.#freshUntil) {
+      const fetching = this.#fetch();
+      // A request doesn't wait if certificates are known already; if they are refused, the next
+      // request has the new ones.
+      if (this.#known === null) await fetching;
+      else fetching.catch(() => {});
+    }
+    if (this.#known === null) throw new Error(`${this.origin} contains no certificate (PEM)`);
+    return this.#known;
+  }
+
+  refused(): void {
+    this.#freshUntil = Number.NEGATIVE_INFINITY;
+  }
+
+  /** One fetch at a time. */
+  #fetch(): Promise<void> {
+    this.#fetching ??= this.#fetchNew().finally(() => {
+      this.#fetching = null;
+    });
+    return this.#fetching;
+  }
+
+  async #fetchNew(): Promise<void> {
+    const text = await this.#options.fetch();
+    if (!holdsCertificate(text)) throw new Error(`${this.origin} contains no certificate (PEM)`);
+    this.#freshUntil = this.#options.clock.now() + FRESH;
+    if (text === this.#known) return;
+    this.#known = text;
+    this.#options.learned(text);
+  }
+}
+
+/**
+ * Milliseconds. If the cluster's DNS is unreachable, getaddrinfo(3) fails only after 10 s for each
+ * search domain.
+ */
+const PATIENCE = 2_000;
+
+/**
+ * Resolves names for node:net like the system. If that fails, or takes more than two seconds,
+ * answers with the last known addresses of the name, if there are any: the agent must find its
+ * controller while the cluster's DNS is unreachable.
+ */
+export function lookupOrLast(
+  last: () => readonly string[],
+  clock: Clock,
+  resolve: typeof lookup = lookup,
+): LookupFunction {
+  return (hostname, options, callback) => {
+    let isAnswered = false;
+    const answer = (error: NodeJS.ErrnoException | null, found: readonly LookupAddress[]): void => {
+      if (isAnswered) return;
+      isAnswered = true;
+      cancel();
+      const [first] = found;
+      if (options.all === true) callback(error, [...found]);
+      else callback(error, first?.address ?? '', first?.family);
+    };
+    const remembered = (): LookupAddress[] => {
+      const { family } = options;
+      const known = last().map((address) => ({ address, family: isIP(address) }));
+      return known.filter((one) => family === undefined || family === 0 || family === one.family);
+    };
+    const cancel = clock.after(PATIENCE, () => {
+      const known = remembered();
+      if (known.length > 0) answer(null, known);
+    });
+    resolve(hostname, { ...options, all: true }, (error, found) => {
+      const known = error === null ? [] : remembered();
+      if (error === null) answer(null, found);
+      else answer(known.length > 0 ? null : error, known);
+    });
+  };
 }

@@ -19,7 +19,7 @@ import {
 import { parseAddress } from '../../lib/net/address.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { MESSAGE_EXTENSION } from '../extension/messages.ts';
-import { toMembers } from './member-patch.ts';
+import { toMembers } from './patch.ts';
 
 /**
  * Stage 4: folds messages to the state that the node must enforce. Throws if a snapshot is

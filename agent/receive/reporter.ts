@@ -2,8 +2,7 @@ import { AGENT_CALLS } from '../../apis/calls.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { callController } from './call.ts';
-import { type ControllerClient, ControllerError } from './controller-client.ts';
+import { type ControllerClient, ControllerError, callController } from './controller-client.ts';
 
 export interface ReporterOptions {
   readonly node: string;

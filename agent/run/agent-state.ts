@@ -4,7 +4,7 @@ import type { FailingRule } from '../../apis/node-report.ts';
 import type { GateValue } from '../../apis/stream.ts';
 import { policyKey, substitute, type Wanted } from '../apply/envelope.ts';
 import type { PolicyId } from '../receive/api-server.ts';
-import { withControllers } from '../receive/controllers.ts';
+import { withControllers } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
 import { type OutageState, UNSEEN } from '../receive/outage.ts';
 import type { Off } from './off-file.ts';

@@ -4,7 +4,7 @@ import type { GateValue } from '../../apis/stream.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
-import { withControllers } from '../receive/controllers.ts';
+import { withControllers } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
 import type { OutageState } from '../receive/outage.ts';
 import { type AgentState, type Beginning, initialState, nextSteps, type Step } from './agent-state.ts';

@@ -4,7 +4,7 @@ import type { Endpoints } from '../../apis/stream.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/envelope.ts';
 import type { ExtensionPart } from '../extension/extension.ts';
-import { controllersOf } from '../receive/controllers.ts';
+import { controllersOf } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
 import { mergedSeen, newlyDeleted, type OutageState, UNSEEN } from '../receive/outage.ts';
 import {

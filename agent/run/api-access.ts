@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { type ApiServer, ApiServerError } from '../receive/api-server.ts';
-import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receive/authorities.ts';
+import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receive/https-call.ts';
 import { Outage, type OutageOptions, type OutageState } from '../receive/outage.ts';
 
 interface AuthoritiesOptions {

@@ -12,13 +12,17 @@ import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { agentAttempt } from '../guard/probes.ts';
-import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer, PolicyId } from '../receive/api-server.ts';
-import type { Authorities } from '../receive/authorities.ts';
-import { type Caller, callController } from '../receive/call.ts';
-import { type ControllerClient, ControllerError, controllerClient } from '../receive/controller-client.ts';
+import {
+  type Caller,
+  type ControllerClient,
+  ControllerError,
+  callController,
+  controllerClient,
+} from '../receive/controller-client.ts';
 import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
+import { type Authorities, lookupOrLast } from '../receive/https-call.ts';
 import type { Outage, OutageState } from '../receive/outage.ts';
 import { Reporter } from '../receive/reporter.ts';
 import { ControllerStream, type StreamEvents } from '../receive/stream.ts';

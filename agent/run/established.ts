@@ -5,10 +5,14 @@ import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { policyKey } from '../apply/envelope.ts';
-import { connectionJudge, hasRecheck } from '../connections/connection-judge.ts';
-import { type EndSummary, endConnections, type ResetConnection } from '../connections/end-connections.ts';
-import { type EndCause, endedRecord } from '../connections/ended-record.ts';
-import { mayDeny } from '../connections/may-deny.ts';
+import { connectionJudge, hasRecheck, mayDeny } from '../connections/connection-judge.ts';
+import {
+  type EndCause,
+  type EndSummary,
+  endConnections,
+  endedRecord,
+  type ResetConnection,
+} from '../connections/end-connections.ts';
 import type { AgentExtension, ExtendedConnections, ExtendedPass } from '../extension/agent-extension.ts';
 import type { ConnectionRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';

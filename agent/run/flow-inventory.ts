@@ -7,10 +7,15 @@ import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { FlowFacts } from '../flows/flow-facts.ts';
-import { FlowInventory, type FlowSource } from '../flows/flow-inventory.ts';
+import {
+  FLOWS_FILE,
+  FlowInventory,
+  type FlowSource,
+  inventoryText,
+  parseInventory,
+} from '../flows/flow-inventory.ts';
 import { toDeniedFlow } from '../flows/flow-kind.ts';
 import { FlowWatch, type FlowWatchOptions } from '../flows/flow-watch.ts';
-import { FLOWS_FILE, inventoryText, parseInventory } from '../flows/saved-inventory.ts';
 import { classifier } from '../interfaces/classify.ts';
 import type { RecorderOptions } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';

@@ -55,7 +55,7 @@ export function nameOverlay(options: FqdnCacheOptions): NameOverlay {
   }
   async function load(): Promise<void> {
     try {
-      const { namesOnNode } = await import('./fqdn-resolver.ts');
+      const { namesOnNode } = await import('../names/names.ts');
       const watched = await namesOnNode({ ...options, reserved: () => reservedFor(latest, options) }, () =>
         names === null ? undefined : pass(),
       );

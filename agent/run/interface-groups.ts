@@ -9,14 +9,19 @@ import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
-import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
+import { type NodeFacts, OwnAddresses } from '../connections/connection-flows.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
-import { GroupReconciler } from '../interfaces/group-reconciler.ts';
-import { type LocalPods, localPodsSet, NO_LOCAL_PODS, WatchedLocalPods } from '../interfaces/local-pods.ts';
-import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
-import { releaseGroups, toOwnedGroups } from '../interfaces/release.ts';
+import { GroupReconciler, releaseGroups, toOwnedGroups } from '../interfaces/group-reconciler.ts';
+import {
+  type LocalPods,
+  localPodsSet,
+  NO_LOCAL_PODS,
+  type RouteTexts,
+  routedOutBy,
+  WatchedLocalPods,
+} from '../interfaces/local-pods.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { interfaceLog } from './interface-log.ts';

@@ -9,7 +9,7 @@ import {
 import type { QuestionUpdate } from '../../apis/stream.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { type Caller, callController } from '../receive/call.ts';
+import { type Caller, callController } from '../receive/controller-client.ts';
 
 interface QuestionAnswererOptions extends Caller {
   readonly log: Log;

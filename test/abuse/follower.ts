@@ -1,6 +1,6 @@
-import { fileAuthorities } from '../../agent/receive/authorities.ts';
 import { type ControllerClient, controllerClient } from '../../agent/receive/controller-client.ts';
 import { fold } from '../../agent/receive/fold.ts';
+import { fileAuthorities } from '../../agent/receive/https-call.ts';
 import { ControllerStream } from '../../agent/receive/stream.ts';
 import { renderer } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';

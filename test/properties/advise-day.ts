@@ -2,10 +2,9 @@
  * A day of a random cluster: which connections its nodes have, what of it is odd, and the
  * inventories that the agents make of it.
  */
-import { fromFlowQuery, toFlowFilter } from '../../agent/flows/flow-filter.ts';
 import { FlowInventory } from '../../agent/flows/flow-inventory.ts';
-import type { SeenFlow } from '../../agent/flows/flow-kind.ts';
-import { nodeFlows } from '../../agent/inspect/flow-kinds.ts';
+import { fromFlowQuery, toFlowFilter, type SeenFlow } from '../../agent/flows/flow-kind.ts';
+import { nodeFlows } from '../../agent/inspect/explanation.ts';
 import { allFlows } from '../../apis/all-flows.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { NodeFlows } from '../../apis/node-flows.ts';

@@ -1,14 +1,7 @@
-import { isDeepStrictEqual } from 'node:util';
+import { toMembers } from '../../agent/receive/patch.ts';
+import { type EgressArrival, type EgressClass, type EgressOutcome, type EgressSlot, type NodeEgress, podKey } from '../../apis/egress/node-egress.ts';
 import fc from 'fast-check';
-import { toMembers } from '../../agent/receive/member-patch.ts';
-import {
-  type EgressArrival,
-  type EgressClass,
-  type EgressOutcome,
-  type EgressSlot,
-  type NodeEgress,
-  podKey,
-} from '../../apis/egress/node-egress.ts';
+import { isDeepStrictEqual } from 'node:util';
 
 export const EGRESS_NODES = ['a', 'b', 'c'] as const;
 

@@ -1,7 +1,5 @@
-import assert from 'node:assert/strict';
-import fc from 'fast-check';
+import { OwnAddresses } from '../../agent/connections/connection-flows.ts';
 import { type ConnectionJudge, connectionJudge } from '../../agent/connections/connection-judge.ts';
-import { OwnAddresses } from '../../agent/connections/node-facts.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
@@ -12,6 +10,8 @@ import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
 import { count, type Seen } from './agree.ts';
 import { toConfig, toState } from './pipeline.ts';
 import { check, flowCount, missingOf } from './runs.ts';
+import fc from 'fast-check';
+import assert from 'node:assert/strict';
 
 const SIZES = fc.constantFrom(1, 3, 8, 20);
 const PODS_ELSEWHERE = '198.18.77.77';

@@ -1,13 +1,6 @@
-import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import fc from 'fast-check';
-import { fromFlowQuery, toFlowFilter } from '../../agent/flows/flow-filter.ts';
-import { FlowInventory } from '../../agent/flows/flow-inventory.ts';
-import type { SeenFlow } from '../../agent/flows/flow-kind.ts';
-import { inventoryText, parseInventory } from '../../agent/flows/saved-inventory.ts';
-import { nodeFlows } from '../../agent/inspect/flow-kinds.ts';
+import { FlowInventory, inventoryText, parseInventory } from '../../agent/flows/flow-inventory.ts';
+import { fromFlowQuery, toFlowFilter, type SeenFlow } from '../../agent/flows/flow-kind.ts';
+import { nodeFlows } from '../../agent/inspect/explanation.ts';
 import { explainMany } from '../../agent/observe/explain.ts';
 import { allFlows } from '../../apis/all-flows.ts';
 import type { Config } from '../../apis/config.ts';
@@ -28,6 +21,11 @@ import { count, type Seen } from './agree.ts';
 import { toClusterObjects, toConfig } from './pipeline.ts';
 import { checkAsync, flowCount, missingOf } from './runs.ts';
 import { toFlow, type WholeFlow, wholeFlow } from './whole-flow.ts';
+import fc from 'fast-check';
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 const SIZES = fc.constantFrom(1, 3, 8, 20);
 const NOW = Date.parse('2026-01-08T00:00:00Z');

@@ -4,8 +4,8 @@ import { hasAddress } from '../../../lib/net/member-set.ts';
 import { siblingModule } from '../../../lib/process/child-module.ts';
 import { type Clock, monotonicClock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
-import type { Authorities } from '../../receive/authorities.ts';
 import type { Destination } from '../../receive/destinations.ts';
+import type { Authorities } from '../../receive/https-call.ts';
 import type { FloatingKernel } from '../floating-kernel.ts';
 import { EarlyDrops } from './early-drops.ts';
 import type {

@@ -28,7 +28,7 @@ import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
 import { changedIds } from '../../../lib/sharing/changed-map.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { ExtensionDraft, ExtensionPart, MessageExtension } from '../../extension/extension.ts';
-import { patchedMembers, toMembers } from '../../receive/member-patch.ts';
+import { patchedMembers, toMembers } from '../../receive/patch.ts';
 import { checkEgress } from './check-egress.ts';
 
 type EgressUpdate = EgressWholeMessage | EgressMembersPatchUpdate | EgressPatchUpdate | EgressRemovedUpdate;
