@@ -1,19 +1,19 @@
 import { removeBootFiles } from '../agent/boot/boot-folder.ts';
 import { logHidden, removeAll } from '../agent/dataplane/dataplane.ts';
 import type { ApiServerAddress } from '../agent/receive/api-server.ts';
-import { agentLock } from '../agent/run/agent-lock.ts';
+import {
+  agentLock,
+  holdNamespace,
+  type NamespaceHold,
+  namespaceHolder,
+  untilHeld,
+} from '../agent/run/agent-lock.ts';
 import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
 import { type AgentOptions, apiServerAddress, httpsUrl } from '../agent/run/agent-options.ts';
 import type { ControllerAccess } from '../agent/run/controller-connection.ts';
 import { type KeptFlows, keepFlows } from '../agent/run/flow-inventory.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
-import {
-  holdNamespace,
-  type NamespaceHold,
-  namespaceHolder,
-  untilHeld,
-} from '../agent/run/namespace-lock.ts';
-import { OffSwitch } from '../agent/run/off-switch.ts';
+import { OffSwitch } from '../agent/run/off-file.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
 import { validateOptions } from '../apis/validate/object.ts';

@@ -1,9 +1,8 @@
 import { removeBootFiles } from '../agent/boot/boot-folder.ts';
 import { removeAll } from '../agent/dataplane/dataplane.ts';
 import { allLeftOvers } from '../agent/dataplane/dataplanes.ts';
-import { agentLock } from '../agent/run/agent-lock.ts';
+import { agentLock, namespaceHolder } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
-import { namespaceHolder } from '../agent/run/namespace-lock.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';

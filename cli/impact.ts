@@ -4,7 +4,12 @@ import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { compiler } from '../controller/compile/compile.ts';
-import { FlowImpact, type FoundImpact, type NodeImpact, type SeenByNode } from '../controller/impact/flow-impact.ts';
+import {
+  FlowImpact,
+  type FoundImpact,
+  type NodeImpact,
+  type SeenByNode,
+} from '../controller/impact/flow-impact.ts';
 import { askEach, askNode, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

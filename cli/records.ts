@@ -1,12 +1,12 @@
-import { toRecord, recordLines, recordsFile } from '../agent/record/record-files.ts';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { recordLines, recordsFile, toRecord } from '../agent/record/record-files.ts';
 import { type FilterOptions, matches, toFilter, wholeNumber } from '../agent/record/record-filter.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import type { OfNode } from './node-data.ts';
 import { print } from './output.ts';
 import { recordText } from './record-text.ts';
-import { existsSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 
 export interface RecordsOptions extends FilterOptions, OfNode {
   readonly allNodes: boolean;

@@ -1,4 +1,12 @@
-import { type Count, type CountedRule, type RuleCounts, ruleCounts, toRuleCounts, type UnusedRules, unusedRules } from '../agent/inspect/rule-counts.ts';
+import {
+  type Count,
+  type CountedRule,
+  type RuleCounts,
+  ruleCounts,
+  toRuleCounts,
+  type UnusedRules,
+  unusedRules,
+} from '../agent/inspect/rule-counts.ts';
 import { toTime } from '../agent/record/record-filter.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

@@ -2,7 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { toError } from '../../lib/sharing/error.ts';
-import { RenderError } from '../render/rule-renderer.ts';
+import { RenderError } from '../render/rule-chain.ts';
 import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { changedPolicies, type Envelope, type Forms, policyKey, substituteForms } from './envelope.ts';
 

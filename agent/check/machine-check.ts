@@ -31,8 +31,7 @@ import {
   type WantedRules,
 } from '../inspect/other-rules.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
-import { agentLock } from '../run/agent-lock.ts';
-import { namespaceHolder } from '../run/namespace-lock.ts';
+import { agentLock, namespaceHolder } from '../run/agent-lock.ts';
 import { readOff } from '../run/off-file.ts';
 import { rememberedNode } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';

@@ -77,19 +77,19 @@ async function waitingSockets(
   return waiting;
 }
 
-export type SessionProtocol = NewConnection['protocol'];
+type SessionProtocol = NewConnection['protocol'];
 
 const { established, synSent, synReceived, newSynReceived, close, listen } = SOCKET_STATE;
 const { finWait1, finWait2, closeWait, lastAck, closing } = SOCKET_STATE;
 
 /** Sockets that wait for others, by protocol: TCP that listens, UDP that is not connected. */
-export const WAITING: Readonly<Record<SessionProtocol, number>> = { 6: listen, 17: close };
+const WAITING: Readonly<Record<SessionProtocol, number>> = { 6: listen, 17: close };
 
 /**
  * Sockets of sessions. One end of a TCP connection may still send when the other has finished;
  * TIME_WAIT has nothing left to send.
  */
-export const SESSION_STATES: Readonly<Record<SessionProtocol, number>> = {
+const SESSION_STATES: Readonly<Record<SessionProtocol, number>> = {
   6:
     established |
     synReceived |
@@ -112,7 +112,7 @@ export const ASKED = synSent;
 const TIMEOUT = { tcp: 432_000, handshake: 120, ending: 120, udp: 180 };
 
 /** The ends of sockets that wait for others. */
-export class WaitingSockets {
+class WaitingSockets {
   readonly #addresses = new Map<string, Set<string>>();
 
   add(protocol: SessionProtocol, { local, localPort }: OpenSocket): void {

@@ -1,7 +1,6 @@
 import { NftError } from 'nftables-napi';
 import type { Kernel } from '../apply/netlink/kernel.ts';
-import { plainRule } from '../render/plain.ts';
-import type { Match } from '../render/ruleset.ts';
+import { type Match, plainRule } from '../render/ruleset.ts';
 import { forgetAll } from './forget-connections.ts';
 import { LABEL, MARK_CT, STEER } from './render/frame.ts';
 import { MARK_MASK } from './render/marks.ts';

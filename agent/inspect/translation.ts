@@ -170,7 +170,7 @@ function isLoopback(address: string): boolean {
 }
 
 /** One rule of another's nat table, as far as it says what becomes of packets for a port. */
-export interface NatRule {
+interface NatRule {
   readonly chain: string;
   readonly protocols: readonly string[];
   /** Destination ports; null: any. */
@@ -208,7 +208,7 @@ const PLAIN_NFT = [
 ];
 
 /** Rules of the text of `nft list table`. */
-export function nftNatRules(text: string): NatRule[] {
+function nftNatRules(text: string): NatRule[] {
   let chain = '';
   return text.split('\n').flatMap((raw): NatRule[] => {
     const line = raw.replaceAll(/comment "[^"]*"/g, '').trim();
@@ -251,7 +251,7 @@ const PLAIN_IPTABLES = [
 ];
 
 /** Rules of what an iptables-save prints. */
-export function iptablesNatRules(text: string): NatRule[] {
+function iptablesNatRules(text: string): NatRule[] {
   return text.split('\n').flatMap((raw): NatRule[] => {
     const chain = /^-A (\S+)/.exec(raw)?.[1];
     if (chain === undefined) return [];

@@ -1,10 +1,10 @@
 import type { NodeState, RuleSource } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { WIDTH } from '../../lib/net/address.ts';
+import { portCount } from '../../lib/net/ranges.ts';
 import { type BuiltPart, Indexer } from '../render/index/dispatch.ts';
 import type { Plan } from '../render/index/plan.ts';
 import { ownSize } from '../render/index/planner.ts';
-import { portCount } from '../render/ports.ts';
 import { renderer } from '../render/render.ts';
 import {
   type Chain,

@@ -3,12 +3,10 @@ import type { Config } from '../../apis/config.ts';
 import { dropsSpoofed } from '../../apis/exemptions.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import { type Cidr, parseCidr } from '../../lib/net/address.ts';
-import { ownCopies } from './own-copies.ts';
-import { plainChain, plainRule } from './plain.ts';
 import { familiesOf, recordRule } from './rule-chain.ts';
-import type { Chain, Match, NamedSet, NftRule } from './ruleset.ts';
-import type { SetMatches } from './set-matches.ts';
-import { FORWARD } from './topology.ts';
+import type { SetMatches } from './rule-matches.ts';
+import { type Chain, type Match, type NamedSet, type NftRule, plainChain, plainRule } from './ruleset.ts';
+import { FORWARD, ownCopies } from './topology.ts';
 
 /**
  * The chain that every spoofed packet goes to, and the owner of its counters, which belong to no

@@ -5,10 +5,16 @@ import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { BITS, FAMILIES, type Family, parseAddress, WIDTH } from '../../lib/net/address.ts';
 import { failsafeRules, inOneList } from './failsafe.ts';
-import { comment } from './name.ts';
-import { plainRule } from './plain.ts';
-import type { Match, NamedSet, NftRule, Ruleset, SetMembers } from './ruleset.ts';
-import type { SetMatches } from './set-matches.ts';
+import { comment } from './nft-text.ts';
+import type { SetMatches } from './rule-matches.ts';
+import {
+  type Match,
+  type NamedSet,
+  type NftRule,
+  plainRule,
+  type Ruleset,
+  type SetMembers,
+} from './ruleset.ts';
 
 /**
  * The deadline of a trial: sets of one element, which the kernel deletes when nobody renews it

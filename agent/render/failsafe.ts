@@ -2,13 +2,12 @@ import type { NodeState, PortRange } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { failsafePeers } from '../../apis/failsafe.ts';
 import type { Direction } from '../../apis/objects.ts';
-import { unionRanges } from '../../lib/net/ranges.ts';
+import { ALL_PORTS, portCount, unionRanges } from '../../lib/net/ranges.ts';
 import type { Scope } from './index/match-entry.ts';
-import { comment } from './name.ts';
-import { ALL_PORTS, portCount } from './ports.ts';
+import { comment } from './nft-text.ts';
 import { familiesOf } from './rule-chain.ts';
+import type { SetMatches } from './rule-matches.ts';
 import type { AddressField, Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
-import type { SetMatches } from './set-matches.ts';
 
 /**
  * Up to this many ports go into one anonymous hash set; a wider range is compared in a rule of its

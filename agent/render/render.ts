@@ -9,18 +9,24 @@ import { RULE_EXTENSION } from '../extension/rules.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
 import { deadlineRules } from './deadline.ts';
 import { failsafeRules, failsafeScope } from './failsafe.ts';
+import { NamedList, UsedSets } from './incremental-list.ts';
 import type { Dispatched } from './index/build.ts';
-import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
-import { FRONT_LEVELS, withFront } from './index/front.ts';
+import { type Dispatch, FRONT_LEVELS, Indexer, linearDispatch, withFront } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
-import { protocolChain } from './name.ts';
-import { NamedList } from './named-list.ts';
-import { chainLines } from './nft-text.ts';
-import { plainChain, plainRule } from './plain.ts';
-import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
-import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, L4Protocol, Match, NamedSet, NftRule, PortProtocol, Ruleset } from './ruleset.ts';
-import { type AddressAlternative, SetMatches } from './set-matches.ts';
+import { chainLines, protocolChain } from './nft-text.ts';
+import { passChainName, REJECT_CHAIN, ruleRenderer } from './rule-chain.ts';
+import { type AddressAlternative, SetMatches } from './rule-matches.ts';
+import {
+  type Chain,
+  type L4Protocol,
+  type Match,
+  type NamedSet,
+  type NftRule,
+  type PortProtocol,
+  plainChain,
+  plainRule,
+  type Ruleset,
+} from './ruleset.ts';
 import {
   BASE_CHAINS,
   baseChains,
@@ -31,7 +37,6 @@ import {
   toLocalPods,
 } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
-import { UsedSets } from './used-sets.ts';
 import type { VerdictMap } from './verdict-map.ts';
 
 /**
@@ -149,7 +154,7 @@ interface RenderedTraffic {
   readonly rules: readonly Chain[];
   /**
    * The sets of the base chain and of the index; those of rules are counted separately
-   * (used-sets.ts).
+   * (incremental-list.ts).
    */
   readonly sets: readonly NamedSet[];
   readonly maps: readonly VerdictMap[];

@@ -7,7 +7,7 @@ import { toMemberSet } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule } from '../../test/fake/compiled-rule.ts';
 import { ruleText, setLines } from './nft-text.ts';
 import { type RuleParts, ruleChain } from './rule-chain.ts';
-import { SetMatches } from './set-matches.ts';
+import { SetMatches } from './rule-matches.ts';
 
 const block = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });
 

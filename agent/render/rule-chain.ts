@@ -1,24 +1,37 @@
-import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
-import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
+import { type ResolvedPeer, resolvedPeers } from '../../apis/resolved-peers.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { errorMessage } from '../../lib/sharing/error.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { chainName, comment } from './name.ts';
-import { ruleText } from './nft-text.ts';
-import { fixedChain, plainRule } from './plain.ts';
+import { sameItems } from '../../lib/sharing/list-change.ts';
+import { memo } from '../../lib/sharing/memo.ts';
+import { type IncrementalMap, mapIncrementally, type UsedSets } from './incremental-list.ts';
+import { type IndexRule, peersOf, servicePeers } from './index/match-entry.ts';
+import { chainName, comment, ruleText } from './nft-text.ts';
+import {
+  type AddressAlternative,
+  ANY_ADDRESS,
+  isEmptySet,
+  originalServiceMatches,
+  type SetMatches,
+  serviceMatches,
+} from './rule-matches.ts';
 import {
   type Chain,
+  fixedChain,
   type Match,
   matchedSet,
   type NamedSet,
   type NftRule,
+  plainRule,
   type Statement,
 } from './ruleset.ts';
-import { originalServiceMatches, serviceMatches } from './service-match.ts';
-import { type AddressAlternative, ANY_ADDRESS, isEmptySet, type SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, type IndexTraffic, trafficOf } from './topology.ts';
+import { type AllRules, traitsOf } from './traits.ts';
 
 /**
  * The families that the Nodes of a state have addresses of; both if that is unknown. For another
@@ -78,7 +91,7 @@ export interface RuleParts {
   readonly matches: SetMatches;
 }
 
-export interface RenderedRule {
+interface RenderedRule {
   /** Without rules if nothing can match. */
   readonly chain: Chain;
   /** The chain that writes the records; null if nothing is recorded. */
@@ -202,4 +215,101 @@ function requiredFamily(matches: readonly Match[]): Family | null {
     if (match.match === 'igmp' || match.match === 'address') return 4;
   }
   return null;
+}
+
+/** A rule that can't be expressed in nft. */
+export class RenderError extends Error {
+  override readonly name = 'RenderError';
+  readonly source: RuleSource;
+
+  constructor(source: RuleSource, cause: unknown) {
+    super(`rule ${source.policy}/${source.rule}: ${errorMessage(cause)}`, {
+      cause,
+    });
+    this.source = source;
+  }
+}
+
+/** The chains and sets of a rule, and its entry for the index. */
+interface IndexedRule {
+  /** The sets that the rule names. */
+  readonly sets: readonly (AddressSet | ServiceSet)[];
+  readonly families: readonly Family[];
+  readonly rendered: RenderedRule;
+  readonly entry: IndexRule;
+  readonly traits: number;
+}
+
+/** The inputs for rendering a rule, besides the rule itself. */
+interface RuleContext {
+  readonly families: readonly Family[];
+  readonly sets: NodeState['addressSets'];
+  readonly services: NodeState['serviceSets'];
+}
+
+/**
+ * Renders all rules of a state, in order. A rule is rendered again if it, its AddressSet or its
+ * ServiceSet is another object than before; if the result is equal, the previous object is reused.
+ * Throws RenderError.
+ */
+export function ruleRenderer(
+  config: Config,
+  canLog: boolean,
+  { sets, setMatches: matches }: { readonly sets: UsedSets; readonly setMatches: SetMatches },
+): (state: NodeState) => AllRules {
+  const known = new WeakMap<CompiledRule, IndexedRule>();
+  const peersOfServices = memo(servicePeers);
+  let last: (IncrementalMap<CompiledRule, IndexedRule> & RuleContext) | null = null;
+  const entries = incrementalList(({ entry }: IndexedRule) => entry);
+  const chains = incrementalList(({ rendered }: IndexedRule) => rendered.chain);
+  const records = incrementalList(({ rendered }: IndexedRule) => rendered.record);
+  const traits = incrementalList((one: IndexedRule) => one.traits);
+  const ruleOf = (rule: CompiledRule, state: NodeState, families: readonly Family[]): IndexedRule => {
+    try {
+      const peers = resolvedPeers(rule, state, config);
+      const own = peers.flatMap((peer) => ('set' in peer ? peer.set : []));
+      const before = known.get(rule);
+      if (before?.families === families && sameItems(before.sets, own)) return before;
+      const parts = { peers, families, config, matches };
+      const made = ruleChain(canLog ? rule : { ...rule, log: null }, parts);
+      const same = before?.rendered.chain.name === made.chain.name;
+      const rendered = same ? { ...before.rendered, sets: made.sets } : made;
+      const entry = { rule, chain: rendered.chain.name, peers: peersOf(peers, peersOfServices) };
+      const found = { sets: own, families, rendered, entry, traits: traitsOf(entry, rendered, peers) };
+      known.set(rule, found);
+      return found;
+    } catch (error) {
+      throw new RenderError(rule.source, error);
+    }
+  };
+  return (state) => {
+    const families = familiesOf(state);
+    const kept = last?.families === families ? last : null;
+    const others = new Set<string>();
+    if (kept !== null) {
+      for (const id of changedIds(kept.sets, state.addressSets)) others.add(id);
+      for (const id of changedIds(kept.services, state.serviceSets)) others.add(id);
+    }
+    const isStale = (one: IndexedRule): boolean => one.sets.some(({ id }) => others.has(id));
+    const mapped = mapIncrementally(
+      kept,
+      state.rules,
+      (rule) => ruleOf(rule, state, families),
+      others.size > 0 ? isStale : null,
+    );
+    const rendered = (rules: readonly IndexedRule[]) => rules.flatMap((one) => one.rendered.sets);
+    sets.change(rendered(mapped.made), rendered(kept === null ? (last?.to ?? []) : mapped.gone));
+    last = { ...mapped, families, sets: state.addressSets, services: state.serviceSets };
+    const { to } = mapped;
+    return { entries: entries(to), chains: chains(to), records: records(to), traits: traits(to) };
+  };
+}
+
+/** Maps one list after another with `of`, reusing results. */
+function incrementalList<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly U[] {
+  let last: IncrementalMap<T, U> | null = null;
+  return (now) => {
+    last = mapIncrementally(last, now, of);
+    return last.to;
+  };
 }

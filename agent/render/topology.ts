@@ -5,11 +5,17 @@ import type { Direction } from '../../apis/objects.ts';
 import { type Cidr, FAMILIES, type Family, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { comment } from './name.ts';
-import { ruleText } from './nft-text.ts';
-import { ownCopies } from './own-copies.ts';
-import { fixedChain, plainChain, plainRule } from './plain.ts';
-import type { BaseChain, Chain, L4Protocol, Match, NftRule } from './ruleset.ts';
+import { comment, ruleText } from './nft-text.ts';
+import {
+  type BaseChain,
+  type Chain,
+  fixedChain,
+  type L4Protocol,
+  type Match,
+  type NftRule,
+  plainChain,
+  plainRule,
+} from './ruleset.ts';
 
 /**
  * The frame of the table: base chains that accept traffic not subject to policies, then jump to the
@@ -281,7 +287,7 @@ const COPIES = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
 /** In bytes; larger than any DNS message over UDP. */
 const WHOLE_PACKET = 65_535;
 
-export const DNS_QUESTIONS = 'dns-questions';
+const DNS_QUESTIONS = 'dns-questions';
 
 /**
  * Copies of DNS packets come before all other rules, because an answer is a packet of an
@@ -371,4 +377,35 @@ function prefixes(texts: readonly string[], family: Family): Cidr[] {
 
 function accept(matches: readonly Match[], words: string | null): NftRule {
   return { ...plainRule({ kind: 'accept' }, ...matches), comment: words };
+}
+
+/**
+ * The machine's own copies of multicasts and broadcasts that it sends belong to the exemption
+ * loopback: the kernel hands them in by the interface that they left. Others can send the same
+ * with the same source, but by the wire, with an Ethernet header. So copies on interfaces without
+ * Ethernet headers are not recognised.
+ */
+interface OwnCopies {
+  /** Accepts the copies; for all others the rules go on. */
+  readonly rules: readonly NftRule[];
+  /** The chain that the rule calls. */
+  readonly chains: readonly Chain[];
+}
+
+const OWN_COPIES = 'own-copies';
+
+/** None where the exemption is off. */
+export function ownCopies({ exemptions }: Config): OwnCopies {
+  if (!exemptions.loopback) return { rules: [], chains: [] };
+  const jump = plainRule(
+    { kind: 'jump', chain: OWN_COPIES },
+    { match: 'toMany' },
+    { match: 'local', field: 'saddr' },
+  );
+  const chain = plainChain(OWN_COPIES, [
+    plainRule({ kind: 'return' }, { match: 'notEther' }),
+    plainRule({ kind: 'return' }, { match: 'etherHeader' }),
+    { ...plainRule({ kind: 'accept' }), comment: comment('exemption loopback') },
+  ]);
+  return { rules: [jump], chains: [chain] };
 }

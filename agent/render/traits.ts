@@ -3,7 +3,6 @@ import { sparesLocalPods } from '../../apis/exemptions.ts';
 import { isSkippable } from '../../apis/failsafe.ts';
 import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import type { IndexRule } from './index/match-entry.ts';
-import type { RenderedRule } from './rule-chain.ts';
 import type { Chain } from './ruleset.ts';
 import { type IndexTraffic, trafficOf } from './topology.ts';
 
@@ -41,7 +40,7 @@ export const TRAIT = {
 
 export function traitsOf(
   { rule }: IndexRule,
-  { chain, record }: RenderedRule,
+  { chain, record }: { readonly chain: Chain; readonly record: Chain | null },
   peers: ResolvedPeer[],
 ): number {
   const traffic = trafficOf(rule);

@@ -12,12 +12,13 @@ import {
   type EnforcementTarget,
   followedGate,
   gateOf,
+  keptIfUnset,
   revisionInForce,
   saidGate,
+  switchOffTurn,
   type Why,
   whyNone,
 } from './agent-state.ts';
-import { keptIfUnset, switchOffTurn } from './follow-gate.ts';
 import { allFailing, failingRules } from './node-report.ts';
 import type { Off } from './off-file.ts';
 

@@ -15,8 +15,6 @@ import { nodeData } from '../inspect/node-data.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { controllersOf, type Destination } from '../receive/destinations.ts';
 import { type Folded, fold } from '../receive/fold.ts';
-import { hostAddresses } from '../receive/host-addresses.ts';
-import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -25,21 +23,26 @@ import {
   followedGate,
   initialState,
   nextSteps,
+  placeAmongNodes,
   policiesOf,
   type Step,
 } from './agent-state.ts';
 import { type AgentEffect, type AgentEvent, type TimerName, transition } from './agent-transition.ts';
 import { ClusterEnforcement, hasGuard } from './cluster-enforcement.ts';
-import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { type ControllerAccess, ControllerConnection } from './controller-connection.ts';
 import type { KeptFlows } from './flow-inventory.ts';
-import { placeAmongNodes } from './follow-gate.ts';
 import { wasTried } from './guarded.ts';
-import { nodeReport } from './node-report.ts';
-import type { OffSwitch } from './off-switch.ts';
-import { ReportTotals } from './report-totals.ts';
-import { type StateStore, stateStore } from './state-store.ts';
+import { hostAddresses, watchAddresses } from './link-watch.ts';
+import { nodeReport, ReportTotals } from './node-report.ts';
+import type { OffSwitch } from './off-file.ts';
+import {
+  type ClusterFile,
+  type ClusterMemory,
+  clusterFile,
+  type StateStore,
+  stateStore,
+} from './state-store.ts';
 
 interface ClusterAgentOptions {
   readonly options: AgentOptions;

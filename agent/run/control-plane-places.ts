@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import {
@@ -8,14 +9,15 @@ import {
   type InwardProbeConfig,
 } from '../../apis/config.ts';
 import { WEBHOOK_PORT } from '../../apis/control-plane.ts';
+import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import { OWN_INWARD } from '../../apis/validate/probes.ts';
+import { parseYaml } from '../../apis/validate/yaml-document.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { ConnectionAttempt } from '../../lib/process/connection-attempt.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Behind, OutwardProbe } from '../guard/probes.ts';
 import { type Destination, destinationOf } from '../receive/destinations.ts';
-import { kubeletServer } from './kubelet-server.ts';
 
 /**
  * Interval at which the kubelet's kubeconfig is read, and its server's name resolved
@@ -225,7 +227,7 @@ function addressOf(url: URL): readonly string[] {
  * The addresses of the controller's host, sorted; a name is resolved at each call, because its
  * addresses may change. Throws if the name can't be resolved.
  */
-export async function controllerAddresses(url: URL): Promise<string[]> {
+async function controllerAddresses(url: URL): Promise<string[]> {
   const known = addressOf(url);
   if (known.length > 0) return [...known];
   const found = await lookup(url.hostname, { all: true });
@@ -238,7 +240,7 @@ export async function controllerAddresses(url: URL): Promise<string[]> {
  * blanket Drop must cut off neither the agent from the controller, through which the policy can be
  * deleted, nor the node from the API server.
  */
-export function failsafeEntries(endpoints: readonly Endpoints[]): FailsafeEntry[] {
+function failsafeEntries(endpoints: readonly Endpoints[]): FailsafeEntry[] {
   const byPort = Map.groupBy(endpoints, ({ protocol = 'tcp', port }) => `${protocol} ${port}`);
   return [...byPort.values()]
     .flatMap((ofPort): FailsafeEntry[] => {
@@ -247,4 +249,65 @@ export function failsafeEntries(endpoints: readonly Endpoints[]): FailsafeEntry[
       return peers.length === 0 ? [] : [{ protocol, ports: [port, port], peers }];
     })
     .sort((a, b) => a.ports[0] - b.ports[0] || (a.protocol < b.protocol ? -1 : 1));
+}
+
+/**
+ * The kubelet's kubeconfig as distributions place it: kubeadm; managed clusters; k3s, RKE2;
+ * OpenShift.
+ */
+const USUAL = [
+  '/etc/kubernetes/kubelet.conf',
+  '/var/lib/kubelet/kubeconfig',
+  '/var/lib/rancher/k3s/agent/kubelet.kubeconfig',
+  '/var/lib/rancher/rke2/agent/kubelet.kubeconfig',
+  '/etc/kubernetes/kubeconfig',
+];
+/** Bytes; certificates may be in the file. */
+const LONGEST = 1024 * 1024;
+
+/**
+ * The API server that this machine's kubelet uses, from its kubeconfig; null: there is no such
+ * file, or it isn't readable. Throws if it names no server.
+ * @param path '': the usual places
+ */
+export async function kubeletServer(path: string): Promise<URL | null> {
+  for (const one of path === '' ? USUAL : [path]) {
+    const text = await readIfThere(one);
+    if (text === null) continue;
+    const server = serverOf(text);
+    if (server !== null) return server;
+    throw new Error(`${one}: is not a kubeconfig with the https:// server of its current context`);
+  }
+  if (path !== '') throw new Error(`${path}: cannot be read`);
+  return null;
+}
+
+async function readIfThere(path: string): Promise<string | null> {
+  try {
+    const { size } = await stat(path);
+    return size > LONGEST ? null : await readFile(path, 'utf8');
+  } catch {
+    // Absent or not readable: most machines have one of the files at most.
+    return null;
+  }
+}
+
+/** The server of the current context's cluster; of the only cluster if no context is current. */
+function serverOf(text: string): URL | null {
+  const parsed = parseYaml(text);
+  const { clusters, contexts, ...config } = ('value' in parsed ? asFields(parsed.value) : null) ?? {};
+  const context = asFields(named(contexts, config['current-context'])?.context);
+  const cluster = named(clusters, context?.cluster) ?? onlyOne(clusters);
+  const server = asFields(cluster?.cluster)?.server;
+  const url = typeof server === 'string' ? URL.parse(server) : null;
+  return url?.protocol === 'https:' ? url : null;
+}
+
+function named(list: unknown, name: unknown): FieldMap | null {
+  return asFields(asList(list).find((item) => asFields(item)?.name === name));
+}
+
+function onlyOne(list: unknown): FieldMap | null {
+  const [first, ...others] = asList(list);
+  return others.length === 0 ? asFields(first) : null;
 }

@@ -26,9 +26,9 @@ import { type Authorities, lookupOrLast } from '../receive/https-call.ts';
 import type { Outage, OutageState } from '../receive/outage.ts';
 import { Reporter } from '../receive/reporter.ts';
 import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
+import { ContactLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
-import { ContactLog } from './contact-log.ts';
 import { portOf } from './control-plane-places.ts';
 import { QuestionAnswerer } from './question-answerer.ts';
 

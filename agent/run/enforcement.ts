@@ -1,7 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { WallClock } from '../../lib/process/clock.ts';
+import { type Clock, systemClock, type WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import type { Envelope } from '../apply/envelope.ts';
 import { BootRules } from '../boot/boot-folder.ts';
@@ -13,20 +14,22 @@ import {
   type Running,
 } from '../dataplane/dataplane.ts';
 import type { AgentExtension, ExtensionContext, PreparedExtension } from '../extension/agent-extension.ts';
+import type { Owners } from '../record/accounting.ts';
+import { type CountSource, RuleCounters } from '../record/counters.ts';
+import type { Interfaces } from '../record/reader.ts';
+import { recordsFile } from '../record/record-files.ts';
+import { Recorder, type RecordOutlet } from '../record/recorder.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
-import { Established } from './established.ts';
+import { Established, keepOpenSessions } from './established.ts';
 import type { KeptFlows } from './flow-inventory.ts';
-import { recording } from './flow-recording.ts';
 import { FlushServer } from './flush-server.ts';
-import { nameOverlay } from './fqdn-cache.ts';
 import { type GuardHooks, openGuard } from './guarded.ts';
 import type { InterfaceGroups } from './interface-groups.ts';
-import { type Layer, Layers, type PassOn } from './layers.ts';
-import { keepOpenSessions } from './open-sessions.ts';
-import { localPodsOverlay } from './pod-overlays.ts';
+import { type Layer, Layers, localPodsOverlay, nameOverlay, type PassOn } from './layers.ts';
 import { type StateStore, usedLinkGroups, withLastLinkGroups } from './state-store.ts';
+import { loadAddon } from './with-kernel.ts';
 
 interface EnforcementOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
@@ -276,4 +279,63 @@ async function openExtension(
   config: Config,
 ): Promise<AgentExtension | null> {
   return (await extension?.open({ ...context, config, lacks, unready })) ?? null;
+}
+
+interface FlowRecordingOptions {
+  readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
+  readonly config: Config;
+  readonly log: Log;
+  readonly interfaces: Interfaces;
+  readonly clock: Clock;
+  readonly metrics: AgentMetrics;
+  /** Null: there is no flow inventory. */
+  readonly flows: Pick<KeptFlows, 'recorded'> | null;
+}
+
+const NOWHERE: RecordOutlet = { write() {}, close() {} };
+
+/**
+ * The flow log and the counters of an agent. `agent --once`
+ * counts, but records nothing, because no process stays to read the kernel's log messages.
+ */
+function recording(parts: FlowRecordingOptions) {
+  const { options, config, log, interfaces, metrics } = parts;
+  const { node, stateDir, once } = options;
+  const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
+  const file = recordsFile(stateDir, config) ?? config.log.file;
+  let records: Recorder | null = null;
+  return {
+    /** Before anything is applied, and before the guard, which may record a rollback at once. */
+    async start(source: CountSource): Promise<void> {
+      await counters.start(source);
+      if (once) return;
+      const { Nflog } = await loadAddon();
+      records = new Recorder({
+        node,
+        config,
+        file,
+        interfaces,
+        counters,
+        recorded: parts.flows?.recorded,
+        log,
+        clock: systemClock,
+        lost: (count) => metrics.recordsLost(count),
+        openNflog: (options, listener) => new Nflog(options, listener),
+      });
+    },
+    readings: counters.readings,
+    /** Announces a state that is about to be in force. */
+    learn: (state: NodeState) => records?.learn(state),
+    enforced({ resolved: state }: Enforced, owners: Owners | null): void {
+      if (owners !== null) counters.enforced(owners, state);
+      records?.enforced(state);
+    },
+    totals: () => counters.totals(),
+    /** For records other than those of packets; with `--once` they go nowhere. */
+    outlet: async (): Promise<RecordOutlet> => (await records?.outlet()) ?? NOWHERE,
+    async close(): Promise<void> {
+      await records?.close();
+      await counters.close();
+    },
+  };
 }

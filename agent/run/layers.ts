@@ -1,6 +1,14 @@
+import { networkInterfaces } from 'node:os';
 import type { NodeState } from '../../apis/compiled.ts';
+import type { NamesConfig } from '../../apis/config.ts';
+import { nameResolver } from '../../apis/names.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
-import type { Envelope } from '../apply/envelope.ts';
+import { type Envelope, withResolved } from '../apply/envelope.ts';
+import type { LocalPods } from '../interfaces/local-pods.ts';
+import type { WatchedNames } from '../names/names.ts';
+import { hostAddresses } from './link-watch.ts';
 
 export type PassOn = (envelope: Envelope) => void;
 
@@ -57,4 +65,147 @@ export class Layers {
   async idle(): Promise<void> {
     for (const layer of this.#layers) await layer.idle?.();
   }
+}
+
+interface LocalPodsOverlay extends Layer {
+  over(state: NodeState): NodeState;
+  close(): void;
+}
+
+/**
+ * Adds the destinations routed to local pods to states, and passes the latest on again when they
+ * change.
+ */
+export function localPodsOverlay(pods: LocalPods, next: PassOn): LocalPodsOverlay {
+  let latest: Envelope | null = null;
+  function over(state: NodeState): NodeState {
+    const localPods = pods.now();
+    return localPods === null ? state : { ...state, localPods };
+  }
+  function pass(): void {
+    if (latest !== null) next(withResolved(latest, over(latest.resolved)));
+  }
+  const close = pods.listen(pass);
+  return {
+    over,
+    submit(envelope) {
+      latest = envelope;
+      pass();
+    },
+    close,
+  };
+}
+
+interface FqdnCacheOptions {
+  readonly config: NamesConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly stateDir: string;
+  /** True: names are resolved before the state is submitted, and not watched afterwards. */
+  readonly once: boolean;
+  /** The API server's addresses. */
+  readonly apiServer: () => readonly string[];
+  readonly next: PassOn;
+}
+
+export interface NameOverlay extends Layer {
+  over(state: NodeState): NodeState;
+  /** Resolves once the latest state has been passed on. */
+  idle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Time limit of `--once` for names (milliseconds); names without an answer by then have their saved
+ * addresses.
+ */
+const ONCE_PATIENCE = 5_000;
+
+/**
+ * Adds the addresses of fqdn peers to states, and passes the latest on again when they change. As
+ * long as no rule has such a peer, states are passed on unchanged and nothing is loaded.
+ */
+export function nameOverlay(options: FqdnCacheOptions): NameOverlay {
+  const { log, once, next } = options;
+  const resolve = nameResolver();
+  let latest: Envelope | null = null;
+  let names: WatchedNames | null = null;
+  let loading: Promise<void> | null = null;
+
+  function over(state: NodeState): NodeState {
+    if (names === null) return state;
+    const withAddresses = resolve(state, names.table);
+    return withAddresses === state ? state : { ...withAddresses, nameServers: names.servers };
+  }
+  function pass(): void {
+    if (latest !== null) next(withResolved(latest, over(latest.resolved)));
+  }
+  async function load(): Promise<void> {
+    try {
+      const { namesOnNode } = await import('../names/names.ts');
+      const watched = await namesOnNode({ ...options, reserved: () => reservedFor(latest, options) }, () =>
+        names === null ? undefined : pass(),
+      );
+      watched.want(peersOf(latest));
+      if (once) await answered(watched, options);
+      names = watched;
+    } catch (error) {
+      log.error('cannot start the FQDN resolver; fqdn peers match nothing', {
+        stage: 'names',
+        error: (error as Error).message,
+      });
+    }
+    loading = null;
+    names?.want(peersOf(latest));
+    pass();
+  }
+
+  return {
+    over,
+    submit(envelope) {
+      latest = envelope;
+      const peers = peersOf(envelope);
+      if (loading !== null) return;
+      if (names === null && peers.length > 0) {
+        loading = load();
+        return;
+      }
+      names?.want(peers);
+      pass();
+    },
+    async idle() {
+      while (loading !== null) await loading;
+    },
+    async close() {
+      await loading;
+      await names?.close();
+    },
+  };
+}
+
+/** Addresses that no wildcard may have. */
+function reservedFor(latest: Envelope | null, { apiServer }: FqdnCacheOptions): string[] {
+  const own = latest?.resolved.nodeAddresses ?? [];
+  return [...hostAddresses(networkInterfaces()), ...own, ...apiServer()];
+}
+
+async function answered(names: WatchedNames, { clock, log }: FqdnCacheOptions): Promise<void> {
+  const isAnswered = names.settled().then(() => true);
+  const patience = new Promise<false>((end) => {
+    const cancel = clock.after(ONCE_PATIENCE, () => end(false));
+    void isAnswered.then(cancel);
+  });
+  if (await Promise.race([isAnswered, patience])) return;
+  log.warn('not every name was resolved in time; the others have the addresses of the last run', {
+    stage: 'names',
+    seconds: ONCE_PATIENCE / 1000,
+  });
+}
+
+/** Sorted, unique. */
+function peersOf(envelope: Envelope | null): string[] {
+  const all = new Set<string>();
+  for (const { names } of envelope?.resolved.addressSets.values() ?? [])
+    for (const name of names) all.add(name);
+  return [...all].sort();
 }

@@ -1,21 +1,26 @@
-import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { type CompiledRule, isDenying, type NodeState } from '../../apis/compiled.ts';
 import type { DataplaneName } from '../../apis/dataplanes.ts';
+import { isSkippable } from '../../apis/failsafe.ts';
 import {
   AGENT_FEATURES,
   EGRESS_FEATURE,
   type FailingRule,
   MOST_EGRESS_PROBLEMS,
   MOST_FAILING,
+  MOST_RULE_TOTALS,
   type NodeEgressReport,
   type NodeReport,
   type NodeTotals,
+  type RuleTotal,
   type TriedPolicy,
 } from '../../apis/node-report.ts';
 import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/envelope.ts';
 import type { GuardReport } from '../guard/holds.ts';
-import { RenderError } from '../render/rule-renderer.ts';
+import type { RuleTotals } from '../record/accounting.ts';
+import { RenderError } from '../render/rule-chain.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentState } from './agent-state.ts';
 
 /** The fields of a report that are not part of the agent's state. */
@@ -33,7 +38,7 @@ interface Circumstances {
 }
 
 /** This node's means for egress gateways. */
-export interface EgressCircumstances {
+interface EgressCircumstances {
   /**
    * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
    * has the feature gate.
@@ -128,4 +133,84 @@ function failingRule({ source }: CompiledRule, error: Error): FailingRule {
     rule: isOfIt ? blamed.rule : null,
     reason: error.message.slice(0, LONGEST_REASON),
   };
+}
+
+/** Counts for reports what the metrics count, also of an agent without metrics. */
+export class ReportTotals {
+  #drifts = 0;
+  #rollbacks = 0;
+  #recordsLost = 0;
+  #denied = 0;
+  #rules: readonly CompiledRule[] = [];
+  #totals: (() => ReadonlyMap<string, RuleTotals>) | null = null;
+  /** The packets of each denying rule, as of the last report. */
+  #packets: ReadonlyMap<string, number> | null = null;
+
+  /** The same metrics, with what this counts taken from their calls. */
+  over(metrics: AgentMetrics): AgentMetrics {
+    return {
+      ...metrics,
+      drifted: () => {
+        this.#drifts++;
+        metrics.drifted();
+      },
+      rolledBack: (probe) => {
+        this.#rollbacks++;
+        metrics.rolledBack(probe);
+      },
+      recordsLost: (records) => {
+        this.#recordsLost += records;
+        metrics.recordsLost(records);
+      },
+      otherRecordsLost: (records) => {
+        this.#recordsLost += records;
+        metrics.otherRecordsLost(records);
+      },
+      counts: (totals) => {
+        this.#totals = totals;
+        if (totals === null) this.#rules = [];
+        metrics.counts(totals);
+      },
+      enforced: (result) => {
+        this.#rules = result.resolved.rules;
+        metrics.enforced(result);
+      },
+    };
+  }
+
+  /** For a report that is sent now. */
+  next(): NodeTotals {
+    const rules = this.#totals === null ? null : this.#hit(this.#totals());
+    if (rules !== null) this.#addDenied(rules);
+    return {
+      drifts: this.#drifts,
+      rollbacks: this.#rollbacks,
+      recordsLost: this.#recordsLost,
+      denied: this.#denied,
+      failsafeRules: this.#rules.filter((rule) => isDenying(rule) && isSkippable(rule)).length,
+      ...(rules === null ? {} : { rules: rules.slice(0, MOST_RULE_TOTALS) }),
+      ...(rules !== null && rules.length > MOST_RULE_TOTALS ? { isCut: true } : {}),
+    };
+  }
+
+  /** The denying rules that were hit, sorted by id. */
+  #hit(totals: ReadonlyMap<string, RuleTotals>): RuleTotal[] {
+    const ids = new Set(this.#rules.filter(isDenying).map(({ id }) => id));
+    return [...ids].sort().flatMap((id): RuleTotal[] => {
+      const { packets = 0, bytes = 0 } = totals.get(id) ?? {};
+      return packets === 0 ? [] : [[id, packets, bytes]];
+    });
+  }
+
+  /** A rule's total begins again where the rule was removed meanwhile. */
+  #addDenied(rules: readonly RuleTotal[]): void {
+    const before = this.#packets;
+    this.#packets = new Map(rules.map(([id, packets]): [string, number] => [id, packets]));
+    // Earlier runs of the agent counted these.
+    if (before === null) return;
+    for (const [id, packets] of rules) {
+      const last = before.get(id) ?? 0;
+      this.#denied += packets < last ? packets : packets - last;
+    }
+  }
 }

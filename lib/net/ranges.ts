@@ -34,3 +34,28 @@ export function complement(ranges: Ranges, last: number): Ranges {
   }
   return next > last ? others : [...others, [next, last]];
 }
+
+export const ALL_PORTS: Range = [0, 65535];
+
+/** The intersection of two unions, which is one again. */
+export function intersectPorts(a: readonly Range[], b: readonly Range[]): readonly Range[] {
+  const common: Range[] = [];
+  for (const [first, last] of a) {
+    for (const [otherFirst, otherLast] of b) {
+      const range: Range = [Math.max(first, otherFirst), Math.min(last, otherLast)];
+      if (range[0] <= range[1]) common.push(range);
+    }
+  }
+  return common;
+}
+
+export function portCount(ranges: readonly Range[]): number {
+  return ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+}
+
+/** The points at which membership in any of the ranges changes, sorted: [first, last + 1, …]. */
+export function boundaries(ranges: readonly Range[]): number[] {
+  const points = new Set<number>();
+  for (const [first, last] of ranges) points.add(first).add(last + 1);
+  return [...points].sort((a, b) => a - b);
+}

@@ -1,4 +1,7 @@
-import { FlowInventory, FLOWS_FILE, inventoryText } from '../../agent/flows/flow-inventory.ts';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { FLOWS_FILE, FlowInventory, inventoryText } from '../../agent/flows/flow-inventory.ts';
 import type { SeenFlow } from '../../agent/flows/flow-kind.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { addressPlan } from '../../test/netns/address-plan.ts';
@@ -11,9 +14,6 @@ import { type MeasuredAgent, startAgent } from '../measure/agent.ts';
 import { ratesByTurns } from '../measure/connections.ts';
 import { amount, atLeast, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
 import { CLIENT, NODE_ADDRESS, RULE } from './rate.ts';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 
 const VARIANTS = ['without', 'with'] as const;
 type Variant = (typeof VARIANTS)[number];

@@ -2,6 +2,13 @@
  * One pass over the tracked connections of an empty network namespace, filled first, with the rules
  * of manifests: reading and judging all, then ending those that a further policy denies.
  */
+
+import { execFileSync } from 'node:child_process';
+import { rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Conntrack, TcpSockets } from 'nftables-napi';
 import { OwnAddresses } from '../../agent/connections/connection-flows.ts';
 import { connectionJudge } from '../../agent/connections/connection-judge.ts';
 import { endConnections } from '../../agent/connections/end-connections.ts';
@@ -12,12 +19,6 @@ import { loadManifests } from '../../controller/watch/manifests.ts';
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { NODE_NAME, portOf } from '../generate/cluster.ts';
 import { answer, timed, trialInput } from './trial.ts';
-import { Conntrack, TcpSockets } from 'nftables-napi';
-import { execFileSync } from 'node:child_process';
-import { rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 
 const NODE = '198.18.0.1';
 /** A port that no other rule names; every tenth connection is to it. */

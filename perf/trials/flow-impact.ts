@@ -2,8 +2,11 @@
  * A full inventory of a node, read in pages and judged by 1,000 rules before and after a change.
  */
 
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { BOUNDS, FlowInventory } from '../../agent/flows/flow-inventory.ts';
-import { fromFlowQuery, toFlowFilter, type SeenFlow } from '../../agent/flows/flow-kind.ts';
+import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
 import { explainMany } from '../../agent/observe/explain.ts';
 import { allFlows } from '../../apis/all-flows.ts';
@@ -20,9 +23,6 @@ import { flowLines } from '../generate/flows.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { changedPolicies } from '../generate/pool-cluster.ts';
 import { answer, timed, trialInput } from './trial.ts';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 const { kinds } = trialInput<{ readonly kinds: number }>();
 const now = Date.parse('2026-01-08T00:00:00Z');

@@ -1,11 +1,3 @@
-import { type Authorities, fileAuthorities } from '../../agent/receive/https-call.ts';
-import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
-import type { NodeState } from '../../apis/compiled.ts';
-import type { InwardAnswer, InwardQuestion } from '../../apis/inward-probe.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
-import { type Endpoints, NODE_VIEWS_PATH, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
-import { type Authority, createAuthority } from '../cluster/certificates.ts';
-import { bookmarkOf, updatesBetween } from './view-updates.ts';
 import { once } from 'node:events';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -15,6 +7,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { json } from 'node:stream/consumers';
+import { type Authorities, fileAuthorities } from '../../agent/receive/https-call.ts';
+import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { InwardAnswer, InwardQuestion } from '../../apis/inward-probe.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
+import { type Endpoints, NODE_VIEWS_PATH, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
+import { type Authority, createAuthority } from '../cluster/certificates.ts';
+import { bookmarkOf, updatesBetween } from './view-updates.ts';
 
 /** What a line becomes on its way; null ends the connection after what was sent. */
 export type Fault = (line: string) => string | null;

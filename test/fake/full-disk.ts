@@ -2,11 +2,12 @@
  * Run by agent/record/rotating-file.test.ts in a mount namespace: a small disk runs full, and is
  * made larger.
  */
-import { RotatingFile } from '../../agent/record/writer.ts';
+
 import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
+import { RotatingFile } from '../../agent/record/writer.ts';
 
 const folder = process.argv[2] ?? '';
 const path = join(folder, 'records.jsonl');

@@ -3,7 +3,7 @@
  * inventories that the agents make of it.
  */
 import { FlowInventory } from '../../agent/flows/flow-inventory.ts';
-import { fromFlowQuery, toFlowFilter, type SeenFlow } from '../../agent/flows/flow-kind.ts';
+import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
 import { allFlows } from '../../apis/all-flows.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';

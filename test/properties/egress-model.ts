@@ -1,7 +1,14 @@
-import { toMembers } from '../../agent/receive/patch.ts';
-import { type EgressArrival, type EgressClass, type EgressOutcome, type EgressSlot, type NodeEgress, podKey } from '../../apis/egress/node-egress.ts';
-import fc from 'fast-check';
 import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import { toMembers } from '../../agent/receive/patch.ts';
+import {
+  type EgressArrival,
+  type EgressClass,
+  type EgressOutcome,
+  type EgressSlot,
+  type NodeEgress,
+  podKey,
+} from '../../apis/egress/node-egress.ts';
 
 export const EGRESS_NODES = ['a', 'b', 'c'] as const;
 

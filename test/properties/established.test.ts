@@ -1,3 +1,5 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { OwnAddresses } from '../../agent/connections/connection-flows.ts';
 import { type ConnectionJudge, connectionJudge } from '../../agent/connections/connection-judge.ts';
 import { explain } from '../../agent/observe/explain.ts';
@@ -10,8 +12,6 @@ import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
 import { count, type Seen } from './agree.ts';
 import { toConfig, toState } from './pipeline.ts';
 import { check, flowCount, missingOf } from './runs.ts';
-import fc from 'fast-check';
-import assert from 'node:assert/strict';
 
 const SIZES = fc.constantFrom(1, 3, 8, 20);
 const PODS_ELSEWHERE = '198.18.77.77';

@@ -1,5 +1,10 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
 import { FlowInventory, inventoryText, parseInventory } from '../../agent/flows/flow-inventory.ts';
-import { fromFlowQuery, toFlowFilter, type SeenFlow } from '../../agent/flows/flow-kind.ts';
+import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
 import { explainMany } from '../../agent/observe/explain.ts';
 import { allFlows } from '../../apis/all-flows.ts';
@@ -21,11 +26,6 @@ import { count, type Seen } from './agree.ts';
 import { toClusterObjects, toConfig } from './pipeline.ts';
 import { checkAsync, flowCount, missingOf } from './runs.ts';
 import { toFlow, type WholeFlow, wholeFlow } from './whole-flow.ts';
-import fc from 'fast-check';
-import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 const SIZES = fc.constantFrom(1, 3, 8, 20);
 const NOW = Date.parse('2026-01-08T00:00:00Z');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { placeAmongNodes } from '../../agent/run/follow-gate.ts';
+import { placeAmongNodes } from '../../agent/run/agent-state.ts';
 import { startBox } from '../../build/cluster/box.ts';
 import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
 import { describeCluster, install, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';

@@ -1,7 +1,6 @@
 import type { Generation } from 'nftables-napi';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { fixedChain } from '../../render/plain.ts';
-import type { Chain, Ruleset } from '../../render/ruleset.ts';
+import { type Chain, fixedChain, type Ruleset } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
 import { isReplacement, type Transaction } from '../plan/transaction.ts';
 import { encode } from './encode.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { closing, rulesetOf } from '../../../test/fake/node-state.ts';
-import { plainChain } from '../../render/plain.ts';
-import type { BaseChain, Chain } from '../../render/ruleset.ts';
+import { type BaseChain, type Chain, plainChain } from '../../render/ruleset.ts';
 import { withUnusedBaseChains } from './current-state.ts';
 
 const desired = rulesetOf([closing('p', 80)]);

@@ -1,7 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../../lib/net/address.ts';
-import { plainChain } from '../../render/plain.ts';
-import type { BaseChain, Chain, Ruleset, SetKey, SetMembers } from '../../render/ruleset.ts';
+import {
+  type BaseChain,
+  type Chain,
+  plainChain,
+  type Ruleset,
+  type SetKey,
+  type SetMembers,
+} from '../../render/ruleset.ts';
 import { BASE_CHAINS, FORWARD } from '../../render/topology.ts';
 import { type ChainVerdict, type MapKey, mapKeyLength, type VerdictMap } from '../../render/verdict-map.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { NamedList } from '../../render/named-list.ts';
+import { NamedList } from '../../render/incremental-list.ts';
 import { mapDifference } from './difference.ts';
 
 interface Thing {

@@ -1,6 +1,5 @@
 import { sameMembers } from '../../../lib/net/member-set.ts';
-import { unequalElements } from '../../render/incremental-list.ts';
-import { NamedList } from '../../render/named-list.ts';
+import { NamedList, unequalElements } from '../../render/incremental-list.ts';
 import { type Ruleset, TABLE } from '../../render/ruleset.ts';
 import { type CurrentState, sameHook, sameKeys, samePolicy } from './current-state.ts';
 import { sameElements } from './element-change.ts';

@@ -3,11 +3,11 @@ import { BITS, FAMILIES, type Family, WIDTH } from '../../../lib/net/address.ts'
 import { packText } from '../../../lib/net/member-set.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
-import { changeEntries, MapChanges } from '../../render/map-changes.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain } from '../../render/ruleset.ts';
+import { type Chain, plainChain, plainRule } from '../../render/ruleset.ts';
 import {
   type ChainVerdict,
+  changeEntries,
+  MapChanges,
   mapKeyLength,
   packMac,
   toVerdictMap,

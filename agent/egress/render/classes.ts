@@ -3,9 +3,8 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { chainName } from '../../render/name.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain } from '../../render/ruleset.ts';
+import { chainName } from '../../render/nft-text.ts';
+import { type Chain, plainChain, plainRule } from '../../render/ruleset.ts';
 import { toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { outcomeChain, type RenderedOutcome } from './outcomes.ts';
 

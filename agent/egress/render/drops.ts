@@ -1,6 +1,5 @@
 import { EGRESS_DROP_REASONS, type EgressDropReason } from '../../../apis/egress/node-egress.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
+import { type Chain, type Match, type NftRule, plainChain, plainRule } from '../../render/ruleset.ts';
 import { dropId } from './counted.ts';
 
 const PREFIX = 'egress-drop-';

@@ -1,8 +1,16 @@
 import type { Config } from '../../../apis/config.ts';
 import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { BaseChain, Chain, Match, MatchOf, NftRule, Statement } from '../../render/ruleset.ts';
+import {
+  type BaseChain,
+  type Chain,
+  type Match,
+  type MatchOf,
+  type NftRule,
+  plainChain,
+  plainRule,
+  type Statement,
+} from '../../render/ruleset.ts';
 import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
 import { ENDED, GATEWAY, HAS_WAY, MARK_MASK, NUMBER_MASK, OTHER_BITS, SENT } from './marks.ts';
 import {

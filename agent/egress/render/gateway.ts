@@ -1,7 +1,13 @@
 import type { EgressTake } from '../../../apis/egress/node-egress.ts';
 import { type Address, BITS, FAMILIES, type Family, parseAddress } from '../../../lib/net/address.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, Match, NftRule, Statement } from '../../render/ruleset.ts';
+import {
+  type Chain,
+  type Match,
+  type NftRule,
+  plainChain,
+  plainRule,
+  type Statement,
+} from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
 import { dropRule } from './drops.ts';
 

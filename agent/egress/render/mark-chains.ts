@@ -1,6 +1,5 @@
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, Match, NftRule } from '../../render/ruleset.ts';
+import { type Chain, type Match, type NftRule, plainChain, plainRule } from '../../render/ruleset.ts';
 import { type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { gotoChain } from './arrivals.ts';
 import { dropRule } from './drops.ts';

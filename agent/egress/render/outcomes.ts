@@ -1,9 +1,8 @@
 import type { EgressOutcome, EgressPolicyName } from '../../../apis/egress/node-egress.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { chainName, comment } from '../../render/name.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { Chain, NftRule, Statement } from '../../render/ruleset.ts';
+import { chainName, comment } from '../../render/nft-text.ts';
+import { type Chain, type NftRule, plainChain, plainRule, type Statement } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
 import { auditId, policyId, qualifiedPolicyText } from './counted.ts';
 import { dropChain } from './drops.ts';

@@ -5,8 +5,7 @@ import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/membe
 import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import type { ExtraRules } from '../../extension/extension.ts';
-import { plainChain, plainRule } from '../../render/plain.ts';
-import type { NamedSet, NftRule } from '../../render/ruleset.ts';
+import { type NamedSet, type NftRule, plainChain, plainRule } from '../../render/ruleset.ts';
 import { type MapEntry, packAddressMac, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { withFormer } from './answer-routes.ts';
 import { ArrivalRenderer, gotoChain } from './arrivals.ts';

@@ -2,8 +2,15 @@ import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
-import { fixedChain, plainChain, plainRule } from '../plain.ts';
-import type { Chain, NftRule, PortProtocol, Statement } from '../ruleset.ts';
+import {
+  type Chain,
+  fixedChain,
+  type NftRule,
+  type PortProtocol,
+  plainChain,
+  plainRule,
+  type Statement,
+} from '../ruleset.ts';
 import type { ChainVerdict, VerdictMap } from '../verdict-map.ts';
 import type { MatchEntry } from './match-entry.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';

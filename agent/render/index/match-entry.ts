@@ -2,8 +2,7 @@ import type { CompiledRule, PortMatch, PortRange, ServiceSet } from '../../../ap
 import type { ResolvedPeer } from '../../../apis/resolved-peers.ts';
 import { namesPorts } from '../../../apis/rule-peer.ts';
 import { type MemberSet, toMemberSet } from '../../../lib/net/member-set.ts';
-import { unionRanges } from '../../../lib/net/ranges.ts';
-import { ALL_PORTS, intersectPorts, portCount } from '../ports.ts';
+import { ALL_PORTS, intersectPorts, portCount, unionRanges } from '../../../lib/net/ranges.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
 
 /** A policy rule, as input of the index. */

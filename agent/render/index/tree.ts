@@ -2,8 +2,15 @@ import type { PortRange } from '../../../apis/compiled.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import { ruleText } from '../nft-text.ts';
-import { fixedChain, plainChain, plainRule } from '../plain.ts';
-import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
+import {
+  type Chain,
+  fixedChain,
+  type Match,
+  type NftRule,
+  type PortProtocol,
+  plainChain,
+  plainRule,
+} from '../ruleset.ts';
 import { type Dispatched, FixedChains } from './build.ts';
 import { byProtocol, type Dispatch, isItem, linearDispatch, withPorts } from './dispatch.ts';
 import type { IndexRule, MatchEntry } from './match-entry.ts';

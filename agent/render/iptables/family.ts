@@ -5,7 +5,18 @@ import { type Chain, matchedSet, type NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, FORWARD as FORWARDED, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
-import { iptablesQuote, RETURN } from './rule-text.ts';
+import {
+  iptablesQuote,
+  NO_ORIGIN,
+  RETURN,
+  ruleWithoutOrigin,
+  type TranslatedRule,
+  type TranslatedTraffic,
+  type TranslationContext,
+  translateChain,
+  translateRule,
+  withoutLastReturns,
+} from './rule-text.ts';
 import {
   type BuiltinChain,
   CHAIN_PREFIX,
@@ -14,14 +25,6 @@ import {
   type IptablesTable,
   type IptablesTableName,
 } from './tables.ts';
-import type { TranslatedRule, TranslatedTraffic, TranslationContext } from './translated-rule.ts';
-import {
-  NO_ORIGIN,
-  ruleWithoutOrigin,
-  translateChain,
-  translateRule,
-  withoutLastReturns,
-} from './translated-rule.ts';
 
 const INPUT = `${CHAIN_PREFIX}INPUT`;
 const OUTPUT = `${CHAIN_PREFIX}OUTPUT`;

@@ -1,9 +1,15 @@
 import { type Chain, type NftRule, targets } from '../ruleset.ts';
 import { POSTROUTING } from '../topology.ts';
 import { cidrText, hex } from './fragment.ts';
-import { RETURN, targetText } from './rule-text.ts';
+import {
+  NO_ORIGIN,
+  RETURN,
+  ruleWithoutOrigin,
+  type TranslationContext,
+  targetText,
+  withTarget,
+} from './rule-text.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
-import { NO_ORIGIN, ruleWithoutOrigin, type TranslationContext, withTarget } from './translated-rule.ts';
 
 /**
  * Masquerade is decided in FORWARD, because only there the interface group that a packet came from

@@ -6,8 +6,7 @@ import { renderer } from '../render.ts';
 import type { NamedSet, Ruleset, SetMembers } from '../ruleset.ts';
 import { familyTables, type TranslationCache } from './family.ts';
 import type { SetNames } from './fragment.ts';
-import { ChainNames, toSetName } from './name.ts';
-import type { IpSet, IptablesRuleset } from './tables.ts';
+import { ChainNames, type IpSet, type IptablesRuleset, toSetName } from './tables.ts';
 
 /**
  * Stage 5 for the dataplane iptables, for a sequence of states: the same chains as for nftables,

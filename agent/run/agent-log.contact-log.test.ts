@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { ContactLog } from './contact-log.ts';
+import { ContactLog } from './agent-log.ts';
 
 describe('ContactLog', () => {
   it('measures an outage by the monotonic clock: the wall clock may be stepped a day', () => {

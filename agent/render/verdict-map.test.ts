@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { changeEntries, MapChanges } from './map-changes.ts';
-import { type ChainVerdict, eachEntry, toVerdictMap, type VerdictMap } from './verdict-map.ts';
+import {
+  type ChainVerdict,
+  changeEntries,
+  eachEntry,
+  MapChanges,
+  toVerdictMap,
+  type VerdictMap,
+} from './verdict-map.ts';
 
 const DECLARED = { name: 'm', key: 'addressMac', family: 4, interval: false, fixed: false } as const;
 const CHANGE = fc.record({

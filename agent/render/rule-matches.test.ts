@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { PortMatch } from '../../apis/compiled.ts';
 import { ruleText } from './nft-text.ts';
+import { serviceMatches } from './rule-matches.ts';
 import type { MatchOf } from './ruleset.ts';
-import { serviceMatches } from './service-match.ts';
 
 function texts(services: readonly PortMatch[]): string[] {
   return serviceMatches(services).map((matches) =>

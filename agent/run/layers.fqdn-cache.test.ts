@@ -8,7 +8,7 @@ import { formatMembers, toMemberSet } from '../../lib/net/member-set.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { type FakeDns, fakeDns } from '../../test/dns/server.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
-import { type NameOverlay, nameOverlay } from './fqdn-cache.ts';
+import { type NameOverlay, nameOverlay } from './layers.ts';
 
 function stateWith(...names: readonly string[]): NodeState {
   const members = toMemberSet([], ['10.0.0.1']);

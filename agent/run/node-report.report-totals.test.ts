@@ -4,7 +4,7 @@ import { ingress, nodeState } from '../../test/fake/node-state.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { NO_METRICS } from './agent-metrics.ts';
-import { ReportTotals } from './report-totals.ts';
+import { ReportTotals } from './node-report.ts';
 
 const PORT = [{ protocol: 'TCP', port: 23 }] as const;
 const count = (packets: number): RuleTotals => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { check } from '../../test/properties/runs.ts';
+import { UsedSets } from './incremental-list.ts';
 import type { NamedSet } from './ruleset.ts';
-import { UsedSets } from './used-sets.ts';
 
 function set(name: string, ...bytes: number[]): NamedSet {
   const members = { singles: Uint8Array.from(bytes), prefixes: [] };

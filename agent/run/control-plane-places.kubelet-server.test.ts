@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { kubeletServer } from './kubelet-server.ts';
+import { kubeletServer } from './control-plane-places.ts';
 
 const KUBECONFIG = `apiVersion: v1
 kind: Config

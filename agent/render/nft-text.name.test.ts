@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { chainName, comment, setName } from './name.ts';
-import { identifier } from './nft-text.ts';
+import { chainName, comment, identifier, setName } from './nft-text.ts';
 
 describe('name', () => {
   it('has purpose, hash and words, in letters that nft accepts', () => {

@@ -1,17 +1,16 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { PortRange } from '../../apis/compiled.ts';
-import { boundaries, intersectPorts } from './ports.ts';
+import { boundaries, intersectPorts, type Range } from './ranges.ts';
 
 const PORT = fc.integer({ min: 0, max: 40 });
 const LIST = fc.array(
-  fc.tuple(PORT, PORT).map(([a, b]): PortRange => [Math.min(a, b), Math.max(a, b)]),
+  fc.tuple(PORT, PORT).map(([a, b]): Range => [Math.min(a, b), Math.max(a, b)]),
   { maxLength: 6 },
 );
 const PORTS = Array.from({ length: 42 }, (_, port) => port);
-const has = (ranges: readonly PortRange[], port: number) =>
+const has = (ranges: readonly Range[], port: number) =>
   ranges.some(([first, last]) => first <= port && port <= last);
-const listed = (ranges: readonly PortRange[]) => PORTS.filter((port) => has(ranges, port));
+const listed = (ranges: readonly Range[]) => PORTS.filter((port) => has(ranges, port));
 
 describe('ports', () => {
   it('intersection has the ports of both', () => {

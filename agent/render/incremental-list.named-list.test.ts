@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { check } from '../../test/properties/runs.ts';
-import { NamedList } from './named-list.ts';
+import { NamedList } from './incremental-list.ts';
 
 const lists = fc.uniqueArray(fc.integer({ min: 0, max: 600 }), { maxLength: 500 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { AddressSet } from '../../apis/compiled.ts';
 import { addressSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
-import { localPodsOverlay } from './pod-overlays.ts';
+import { localPodsOverlay } from './layers.ts';
 
 describe('localPodsOverlay', () => {
   const first = addressSet('local-pods');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NamedSet } from '../ruleset.ts';
-import { toChainName, toSetName } from './name.ts';
+import { toChainName, toSetName } from './tables.ts';
 
 const NAMES = [
   ['ingress', 'NODEWALL-ingress'],
