@@ -167,7 +167,7 @@ export interface Config {
   /**
    * Group name to the patterns that put an interface into the group, tried in order: a name glob
    * (`cali*`), `kind:veth` (its peer is in another namespace), `kind:bridge` (all its ports are
-   * such veths), or `cni:NAME` (the interface names of this CNI, see agent/interfaces/presets.ts).
+   * such veths), or `cni:NAME` (the interface names of this CNI, see agent/interfaces/classify.ts).
    */
   readonly interfaceMatches: Readonly<Record<string, readonly string[]>>;
   /** The file in which iproute2 and nft look up names of link groups; '': do not touch it. */

@@ -5,7 +5,6 @@ import { errorMessage } from '../../lib/sharing/error.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 import { BASE_CHAINS } from '../render/topology.ts';
 import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
-import { BATCHES } from './netlink/batches.ts';
 import { ChainDigests, changedChains, isIn } from './netlink/chain-digests.ts';
 import {
   type ChainReading,
@@ -22,7 +21,7 @@ import {
   shadowCopies,
   type TableReading,
 } from './netlink/reading.ts';
-import type { Command } from './plan/command.ts';
+import { BATCHES, type Command } from './plan/command.ts';
 import { type CurrentState, holdsChain, stateAfter, withUnusedBaseChains } from './plan/current-state.ts';
 import { mapDifference, rulesetDifferences } from './plan/difference.ts';
 import {

@@ -22,14 +22,15 @@ import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/dataplanes.ts';
 import { EXTENSION_CHECKS } from '../extension/checks.ts';
-import { legacyTables, machineFacts } from '../inspect/machine-facts.ts';
 import {
   DESTINATION_RULES,
+  legacyTables,
+  machineFacts,
   otherRules,
   SOURCE_RULES,
   UNTRACKED_RULES,
   type WantedRules,
-} from '../inspect/other-rules.ts';
+} from '../inspect/machine-facts.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock, namespaceHolder } from '../run/agent-lock.ts';
 import { readOff } from '../run/off-file.ts';

@@ -6,9 +6,8 @@ import { resolvedPeers } from '../../apis/resolved-peers.ts';
 import { diffMembers } from '../../lib/net/changed-singles.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
-import { ruleMatches, spoofedTest } from '../observe/flow-match.ts';
+import { indexedRules, ruleMatches, spoofedTest } from '../observe/flow-match.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
-import { indexedRules } from '../observe/rule-lookup.ts';
 import { connectionFlows, type NodeFacts, OwnAddresses } from './connection-flows.ts';
 
 /** A connection that the rules in force deny. */

@@ -1,9 +1,14 @@
 import type { Conntrack, TcpSocketName, TcpSockets } from 'nftables-napi';
 import { formatAddress } from '../../lib/net/address.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { type Protocol, protocolName } from '../record/packet.ts';
 import { ruleFields } from '../record/reader.ts';
-import { type ConnectionRecord, type EndReason, microsecondsText } from '../record/record.ts';
+import {
+  type ConnectionRecord,
+  type EndReason,
+  microsecondsText,
+  type Protocol,
+  protocolName,
+} from '../record/record.ts';
 import { addressOfBytes } from './connection-flows.ts';
 import type { ConnectionJudge, Denial } from './connection-judge.ts';
 

@@ -1,6 +1,5 @@
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
-import type { Kernel } from '../apply/netlink/kernel.ts';
-import { whereNfTablesIs } from '../apply/netlink/netlink-kernel.ts';
+import { type Kernel, whereNfTablesIs } from '../apply/netlink/kernel.ts';
 import { tryEgress } from '../apply/netlink/nft-trial.ts';
 import type { KernelExtension, LeftOvers } from '../dataplane/dataplane.ts';
 import { releasePlugin } from './pods/release-plugin.ts';

@@ -4,7 +4,7 @@ import { formatAddress } from '../../lib/net/address.ts';
 import { hasAddress } from '../../lib/net/member-set.ts';
 import { addressOfBytes } from '../connections/connection-flows.ts';
 import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
-import { protocolName } from '../record/packet.ts';
+import { protocolName } from '../record/record.ts';
 import type { ClientWaker } from './client-waker.ts';
 import { type PolicyOfConnection, policyOfConnection } from './record/connection-policy.ts';
 import { ENDED, MARK_MASK, slotMark, takeMark } from './render/marks.ts';

@@ -9,7 +9,7 @@ import type { FlowSource } from '../flows/flow-inventory.ts';
 import { type FlowFilter, type FlowKind, flowOfKind } from '../flows/flow-kind.ts';
 import { groupName } from '../interfaces/classify.ts';
 import { type Explainer, explain, explainMany } from '../observe/explain.ts';
-import { protocolName } from '../record/packet.ts';
+import { protocolName } from '../record/record.ts';
 import { withLocalPodsNow } from '../run/interface-groups.ts';
 import { knownNames, readState, readStateIfAny } from './saved-state.ts';
 

@@ -1,15 +1,19 @@
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import os from 'node:os';
-import type { JsonObject } from 'nftables-napi';
+import { promisify } from 'node:util';
+import type { JsonObject, Nftables } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
+import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { knownFields } from '../../lib/sharing/known-fields.ts';
+import { addToList } from '../../lib/sharing/list-map.ts';
 import { redactor } from '../../lib/sharing/redact.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
 /** Facts of a machine that a maintainer needs besides nodewall's rules. */
-export interface MachineFacts {
+interface MachineFacts {
   /** ISO 8601, by the machine's own clock. */
   readonly time: string;
   readonly version: string;
@@ -31,14 +35,14 @@ export interface MachineFacts {
 }
 
 /** Base chains of nftables that are not nodewall's. */
-export interface OtherChains {
+interface OtherChains {
   /** At most `MOST_CHAINS`. */
   readonly chains: readonly OtherChain[];
   /** Why they cannot be listed; null: they are. */
   readonly problem: string | null;
 }
 
-export interface OtherChain {
+interface OtherChain {
   readonly family: string;
   readonly table: string;
   readonly chain: string;
@@ -50,7 +54,6 @@ export interface OtherChain {
 }
 
 const MOST_CHAINS = 200;
-const OWN_TABLE = 'nodewall';
 
 /** Reads the kernel and files of the system; changes nothing. */
 export async function machineFacts(
@@ -112,3 +115,158 @@ export async function legacyTables(): Promise<string[]> {
       .map((name) => `${i === 0 ? 'iptables' : 'ip6tables'} ${name}`),
   );
 }
+
+export const OWN_TABLE = 'nodewall';
+const LEGACY = ['iptables', 'ip6tables'] as const;
+
+export interface WantedRules {
+  /** Whether a base chain makes its table worth reading: its type, hook and priority. */
+  readonly isIn: (chain: {
+    readonly type: unknown;
+    readonly hook: unknown;
+    readonly prio: number;
+  }) => boolean;
+  /** Tests a line of nft's text, without its comment. */
+  readonly nft: Pick<RegExp, 'test'>;
+  /** The table of iptables-legacy, and a line of what iptables-legacy-save prints. */
+  readonly legacyTable: string;
+  readonly legacy: Pick<RegExp, 'test'>;
+  /** Text of nft for rules that it cannot print, and iptables can; absent: none. */
+  readonly unprinted?: RegExp;
+  /** Chains whose rules are left out; absent: none. */
+  readonly but?: RegExp;
+}
+
+/** A table of others that may have such rules. */
+export interface OtherTable {
+  /** As `ip nat`, `iptables-legacy nat`. */
+  readonly name: string;
+  readonly families: readonly Family[];
+  /** Its base chains that make it worth reading. */
+  readonly chains: readonly string[];
+  readonly syntax: 'nft' | 'iptables';
+  readonly text: string;
+}
+
+const FAMILIES_OF: Readonly<Record<string, readonly Family[]>> = { ip: [4], ip6: [6] };
+
+/**
+ * The tables of others, of nftables and of either iptables, that such rules could be in. A table
+ * that nft cannot print whole is there twice, also as iptables prints it.
+ */
+export async function otherTables(
+  nft: Pick<Nftables, 'list' | 'run'>,
+  legacyTables: readonly string[],
+  wanted: Pick<WantedRules, 'isIn' | 'legacyTable' | 'unprinted'>,
+  saved: typeof savedRules = savedRules,
+): Promise<OtherTable[]> {
+  const tables = new Map<string, string[]>();
+  for (const { chain } of await nft.list('chains')) {
+    const { family, table, name, type, hook, prio } = Object(chain);
+    if (table !== OWN_TABLE && wanted.isIn({ type, hook, prio: Number(prio) }))
+      addToList(tables, `${family} ${table}`, String(name));
+  }
+  const found: OtherTable[] = [];
+  for (const [name, chains] of tables) {
+    // A table that is gone by now has no rules.
+    const text = await nft.run(`list table ${name}`).then(
+      ({ output }) => output,
+      () => '',
+    );
+    const [family = '', own = ''] = name.split(' ');
+    const table = { name, families: FAMILIES_OF[family] ?? FAMILIES, chains };
+    found.push({ ...table, syntax: 'nft', text });
+    if (wanted.unprinted?.test(text) !== true) continue;
+    const command = family === 'ip6' ? 'ip6tables' : 'iptables';
+    found.push({ ...table, syntax: 'iptables', text: await saved(`${command}-nft-save`, own) });
+  }
+  for (const command of LEGACY) {
+    if (!legacyTables.includes(`${command} ${wanted.legacyTable}`)) continue;
+    const text = await saved(`${command}-legacy-save`, wanted.legacyTable);
+    const families = [command === 'iptables' ? 4 : 6] as const;
+    const name = `${command}-legacy ${wanted.legacyTable}`;
+    // Both kinds of iptables name base chains as their hooks.
+    found.push({ name, families, chains: ['PREROUTING'], syntax: 'iptables', text });
+  }
+  return found;
+}
+
+/** The tables that have such rules, with their number. */
+export async function otherRules(
+  nft: Pick<Nftables, 'list' | 'run'>,
+  legacyTables: readonly string[],
+  wanted: WantedRules,
+  saved: typeof savedRules = savedRules,
+): Promise<string[]> {
+  const found: string[] = [];
+  for (const { name, syntax, text } of await otherTables(nft, legacyTables, wanted, saved)) {
+    const rules = syntax === 'nft' ? nftRules(text, wanted) : iptablesRules(text, wanted);
+    if (rules.length > 0) found.push(`${name} (${rules.length})`);
+  }
+  return found;
+}
+
+function nftRules(text: string, { nft, but }: WantedRules): string[] {
+  let chain = '';
+  return text.split('\n').filter((line) => {
+    chain = /^\s*chain (\S+) \{/.exec(line)?.[1] ?? chain;
+    return but?.test(chain) !== true && nft.test(withoutComment(line));
+  });
+}
+
+function iptablesRules(text: string, { legacy, but }: WantedRules): string[] {
+  return text
+    .split('\n')
+    .filter((line) => legacy.test(withoutComment(line)) && but?.test(line.split(' ')[1] ?? '') !== true);
+}
+
+/** Comments are quoted. */
+function withoutComment(line: string): string {
+  return line.replaceAll(/comment "[^"]*"/g, '');
+}
+
+/** The text that an iptables-save prints of a table; '' if the command is not there, or refuses. */
+export async function savedRules(command: string, table: string): Promise<string> {
+  try {
+    return (await promisify(execFile)(command, ['-t', table], { timeout: 4_000 })).stdout;
+  } catch {
+    return '';
+  }
+}
+
+/** Chains at these hooks come before connection tracking, if their priority is less than its. */
+const HOOKS: ReadonlySet<unknown> = new Set(['prerouting', 'output']);
+/** NF_IP_PRI_CONNTRACK of linux/netfilter_ipv4.h. */
+const CONNTRACK = -200;
+
+/** Rules that leave packets out of connection tracking. */
+export const UNTRACKED_RULES: WantedRules = {
+  isIn: ({ hook, prio }) => HOOKS.has(hook) && prio < CONNTRACK,
+  nft: /(?:^|\s)notrack(?:\s|$)|\bxt target "(?:CT|NOTRACK)"/,
+  legacyTable: 'raw',
+  legacy: /-j (?:CT --notrack|NOTRACK)\b/,
+};
+
+/** kube-proxy's chains and table: NodePort policies are made for these. */
+const KUBE_PROXY = /^(?:KUBE-|service-|external-|nodeport|nat-|endpoint-|services|masquerading|mark-for-)/;
+
+/**
+ * Rules that give packets another destination before the filter: ports that a container runtime
+ * publishes, host ports, redirections.
+ */
+export const DESTINATION_RULES: WantedRules = {
+  isIn: ({ type, hook }) => type === 'nat' && hook === 'prerouting',
+  nft: /\s(?:dnat|redirect)(?:\s|$)|\bxt target "(?:DNAT|REDIRECT)"/,
+  legacyTable: 'nat',
+  legacy: /-j (?:DNAT|REDIRECT)\b/,
+  but: KUBE_PROXY,
+};
+
+/** Rules that give packets another source when they leave: those of pods, above all. */
+export const SOURCE_RULES: WantedRules = {
+  isIn: ({ type, hook }) => type === 'nat' && hook === 'postrouting',
+  nft: /\s(?:masquerade|snat)(?:\s|$)|\bxt target "(?:MASQUERADE|SNAT)"/,
+  legacyTable: 'nat',
+  legacy: /-j (?:MASQUERADE|SNAT)\b/,
+  but: KUBE_PROXY,
+};

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Flow } from '../../apis/flow.ts';
-import type { OtherTable } from './other-rules.ts';
+import type { OtherTable } from './machine-facts.ts';
 import { flowTranslator, type Translation } from './translation.ts';
 
 const nft = (text: string): OtherTable => ({

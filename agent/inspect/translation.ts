@@ -3,8 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Flow } from '../../apis/flow.ts';
 import { familyOf, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { loadAddon } from '../run/with-kernel.ts';
-import { legacyTables } from './machine-facts.ts';
-import { DESTINATION_RULES, type OtherTable, otherTables } from './other-rules.ts';
+import { DESTINATION_RULES, legacyTables, type OtherTable, otherTables } from './machine-facts.ts';
 
 /** Tables of others that give packets another destination before policies judge them. */
 export interface Translation {

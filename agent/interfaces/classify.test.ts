@@ -4,13 +4,14 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { BARE } from '../../test/fake/fake-links.ts';
 import type { LinkAttachment } from './attachment.ts';
 import {
+  CNIS,
   classifier,
   type GroupReason,
   groupReasonText,
   type OwnedGroup,
+  PRESETS,
   unknownMatches,
 } from './classify.ts';
-import { CNIS, PRESETS } from './presets.ts';
 
 const LINK: Link = { ...BARE, index: 2, name: 'x', isUp: true };
 const outward = { kind: 'veth', peer: 2, peerNamespace: 0 } as const;

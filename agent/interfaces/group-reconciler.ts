@@ -1,8 +1,13 @@
 import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
 import { AttachmentReading, type Attachments } from './attachment.ts';
-import type { Classify, GroupDecision, GroupReason, OwnedGroup } from './classify.ts';
-import { PAIR_KINDS } from './presets.ts';
+import {
+  type Classify,
+  type GroupDecision,
+  type GroupReason,
+  type OwnedGroup,
+  PAIR_KINDS,
+} from './classify.ts';
 
 /** The kernel's operations on links: LinkSocket of nftables-napi, or a fake. */
 export interface Links {

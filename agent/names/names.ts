@@ -236,7 +236,7 @@ async function readSaved(options: WatchNamesOptions): Promise<SavedName[]> {
   }
 }
 
-interface FqdnResolverOptions {
+export interface FqdnResolverOptions {
   readonly config: NamesConfig;
   readonly clock: Clock;
   readonly log: Log;

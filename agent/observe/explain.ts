@@ -8,15 +8,17 @@ import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import {
+  everyRule,
   exemptionTest,
+  indexedRules,
   isSpared,
   mismatchOf,
+  type RuleLookup,
   type RuleMatch,
   ruleMatches,
   spoofedTest,
 } from './flow-match.ts';
 import { flowReader, type KnownFlow } from './known-flow.ts';
-import { everyRule, indexedRules, type RuleLookup } from './rule-lookup.ts';
 
 /**
  * Explains the verdict for one connection, from the NodeState that is also rendered (with names

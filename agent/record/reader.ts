@@ -2,12 +2,14 @@ import type { NflogPacket } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Direction, RuleAction } from '../../apis/objects.ts';
 import { SPOOFED, SPOOFED_PREFIX } from '../render/anti-spoofing.ts';
-import { type Packet, packetAddressText, parsePacket } from './packet.ts';
 import {
   type ConnectionRecord,
   microsecondsText,
   type NoticeRecord,
+  type Packet,
   type PacketFields,
+  packetAddressText,
+  parsePacket,
   type SpoofedFields,
   type SpoofedRecord,
 } from './record.ts';

@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { type Clock, systemClock, type WallClock } from '../../lib/process/clock.ts';
+import { systemClock, type WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
@@ -16,7 +16,6 @@ import {
 import type { AgentExtension, ExtensionContext, PreparedExtension } from '../extension/agent-extension.ts';
 import type { Owners } from '../record/accounting.ts';
 import { type CountSource, RuleCounters } from '../record/counters.ts';
-import type { Interfaces } from '../record/reader.ts';
 import { recordsFile } from '../record/record-files.ts';
 import { Recorder, type RecordOutlet } from '../record/recorder.ts';
 import type { AgentLog } from './agent-log.ts';
@@ -79,7 +78,7 @@ export interface Enforcement {
 export async function startEnforcement(parts: EnforcementOptions): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
-  const records = recording({ ...parts, config });
+  const records = recording(parts, config);
   const { node, stateDir, once } = options;
   const boot = new BootRules({ stateDir, enabled: config.boot.enabled, log });
   const confirmed = (state: NodeState): void => {
@@ -281,25 +280,13 @@ async function openExtension(
   return (await extension?.open({ ...context, config, lacks, unready })) ?? null;
 }
 
-interface FlowRecordingOptions {
-  readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
-  readonly config: Config;
-  readonly log: Log;
-  readonly interfaces: Interfaces;
-  readonly clock: Clock;
-  readonly metrics: AgentMetrics;
-  /** Null: there is no flow inventory. */
-  readonly flows: Pick<KeptFlows, 'recorded'> | null;
-}
-
 const NOWHERE: RecordOutlet = { write() {}, close() {} };
 
 /**
- * The flow log and the counters of an agent. `agent --once`
- * counts, but records nothing, because no process stays to read the kernel's log messages.
+ * The flow log and the counters of an agent. `agent --once` counts, but records nothing, because no
+ * process stays to read the kernel's log messages.
  */
-function recording(parts: FlowRecordingOptions) {
-  const { options, config, log, interfaces, metrics } = parts;
+function recording({ options, log, interfaces, metrics, flows }: EnforcementOptions, config: Config) {
   const { node, stateDir, once } = options;
   const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = recordsFile(stateDir, config) ?? config.log.file;
@@ -316,7 +303,7 @@ function recording(parts: FlowRecordingOptions) {
         file,
         interfaces,
         counters,
-        recorded: parts.flows?.recorded,
+        recorded: flows?.recorded,
         log,
         clock: systemClock,
         lost: (count) => metrics.recordsLost(count),

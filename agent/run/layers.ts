@@ -1,13 +1,10 @@
 import { networkInterfaces } from 'node:os';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { NamesConfig } from '../../apis/config.ts';
 import { nameResolver } from '../../apis/names.ts';
-import type { Clock } from '../../lib/process/clock.ts';
-import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Envelope, withResolved } from '../apply/envelope.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
-import type { WatchedNames } from '../names/names.ts';
+import type { FqdnResolverOptions, WatchedNames } from '../names/names.ts';
 import { hostAddresses } from './link-watch.ts';
 
 export type PassOn = (envelope: Envelope) => void;
@@ -96,13 +93,8 @@ export function localPodsOverlay(pods: LocalPods, next: PassOn): LocalPodsOverla
   };
 }
 
-interface FqdnCacheOptions {
-  readonly config: NamesConfig;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly stateDir: string;
-  /** True: names are resolved before the state is submitted, and not watched afterwards. */
-  readonly once: boolean;
+/** With `once`, names are resolved before the state is submitted, and not watched afterwards. */
+interface FqdnCacheOptions extends Omit<FqdnResolverOptions, 'reserved'> {
   /** The API server's addresses. */
   readonly apiServer: () => readonly string[];
   readonly next: PassOn;

@@ -8,7 +8,7 @@ import type { Kernel } from '../apply/netlink/kernel.ts';
  */
 export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
   const { Netlink, NftError } = await loadAddon();
-  const { netlinkKernel } = await import('../apply/netlink/netlink-kernel.ts');
+  const { netlinkKernel } = await import('../apply/netlink/kernel.ts');
   const netlink = new Netlink();
   try {
     return await work(netlinkKernel(netlink));

@@ -2,9 +2,10 @@
  * One pod more at a gateway that serves many, in this network namespace: from the node's state to
  * the kernel's rules and network configuration.
  */
+
 import { Netlink } from 'nftables-napi';
 import { createLogger } from 'winston';
-import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
+import { netlinkKernel } from '../../agent/apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { EgressReconciler } from '../../agent/egress/egress-reconciler.ts';
 import { openNetwork } from '../../agent/egress/open-network.ts';

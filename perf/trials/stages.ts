@@ -2,11 +2,12 @@
  * Compile, view, render and apply in this process and its network namespace, each timed: what an
  * agent does from an event on, without its debounce.
  */
+
 import { Netlink } from 'nftables-napi';
 import type { Reconciler } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { iptablesTools } from '../../agent/apply/iptables/tools.ts';
-import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
+import { netlinkKernel } from '../../agent/apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';

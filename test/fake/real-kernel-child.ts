@@ -1,5 +1,5 @@
 import { Netlink, Nftables, NftError } from 'nftables-napi';
-import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
+import { netlinkKernel } from '../../agent/apply/netlink/kernel.ts';
 import type { Answer, Question } from './real-kernel.ts';
 
 /** Runs in a network namespace of its own and does what its parent asks. */

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { Netlink } from 'nftables-napi';
 import { createLogger, transports } from 'winston';
 import { envelopeOf } from '../../agent/apply/envelope.ts';
-import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
+import { netlinkKernel } from '../../agent/apply/netlink/kernel.ts';
 import type { Dataplane } from '../../agent/dataplane/dataplane.ts';
 import { DATAPLANES } from '../../agent/dataplane/dataplanes.ts';
 import { EgressDataplane } from '../../agent/egress/egress-dataplane.ts';

@@ -1,8 +1,7 @@
 import { type Chain, type NamedSet, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
 import type { DataplaneChange } from '../dataplane.ts';
-import { BATCH_ELEMENTS } from '../netlink/batches.ts';
-import { type Command, commandText, type ElementsCommand, elementCount } from './command.ts';
+import { BATCH_ELEMENTS, type Command, commandText, type ElementsCommand, elementCount } from './command.ts';
 import {
   type CurrentChain,
   type CurrentMap,
@@ -20,7 +19,7 @@ import { filledLate, rewrite } from './rewrite.ts';
 
 /**
  * The commands from the current state of the kernel to a ruleset. Each part is one kernel
- * transaction (see agent/apply/netlink/batches.ts for large sets); they run in this order.
+ * transaction (see command.ts for large sets); they run in this order.
  * docs/adr/0009 explains the order: a packet traverses the rules of one generation, but looks up
  * sets and maps as they are at that moment.
  *

@@ -5,7 +5,7 @@ import { Nftables } from 'nftables-napi';
 import { CommandError } from '../../../lib/process/exit.ts';
 import { removeRules, removeSets } from '../../apply/iptables/remove.ts';
 import { IptablesError, type IptablesTools, type Variant, variantTools } from '../../apply/iptables/tools.ts';
-import { whereNfTablesIs } from '../../apply/netlink/netlink-kernel.ts';
+import { whereNfTablesIs } from '../../apply/netlink/kernel.ts';
 import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
 import type { DataplanePort, LeftOvers } from '../dataplane.ts';
 import { iptablesCommands, workingCommands } from './commands.ts';

@@ -1,5 +1,4 @@
-import { type Kernel, removeTable } from '../../apply/netlink/kernel.ts';
-import { whereNfTablesIs } from '../../apply/netlink/netlink-kernel.ts';
+import { type Kernel, removeTable, whereNfTablesIs } from '../../apply/netlink/kernel.ts';
 import { tryNftables } from '../../apply/netlink/nft-trial.ts';
 import { KERNEL_EXTENSION } from '../../extension/kernel.ts';
 import { TABLE } from '../../render/ruleset.ts';

@@ -1,5 +1,5 @@
 import type { Nftables } from 'nftables-napi';
-import { OWN_TABLE, otherRules, type savedRules, type WantedRules } from '../../inspect/other-rules.ts';
+import { OWN_TABLE, otherRules, type savedRules, type WantedRules } from '../../inspect/machine-facts.ts';
 import { STEER } from '../render/frame.ts';
 import { MARK_MASK } from '../render/marks.ts';
 

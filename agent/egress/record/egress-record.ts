@@ -3,8 +3,7 @@ import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import { addressOfBytes } from '../../connections/connection-flows.ts';
-import { type Protocol, protocolName } from '../../record/packet.ts';
-import { microsecondsText } from '../../record/record.ts';
+import { microsecondsText, type Protocol, protocolName } from '../../record/record.ts';
 import { qualifiedPolicyText } from '../render/counted.ts';
 import { policyOfConnection } from './connection-policy.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from 'nftables-napi';
-import { DESTINATION_RULES, otherRules, SOURCE_RULES, UNTRACKED_RULES } from './other-rules.ts';
+import { DESTINATION_RULES, otherRules, SOURCE_RULES, UNTRACKED_RULES } from './machine-facts.ts';
 
 const chain = (
   family: string,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { parsePacket } from './packet.ts';
+import { parsePacket } from './record.ts';
 
 const V4 = { src: '10.0.0.7', dst: '192.168.10.11' };
 const V6 = { src: '2001:db8::9', dst: 'fd00:10::11' };

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
-import { type Command, type ElementsCommand, elementCount } from '../plan/command.ts';
-import { BATCH_ELEMENTS, inOrder, toBatches, toParts } from './batches.ts';
+import {
+  BATCH_ELEMENTS,
+  type Command,
+  type ElementsCommand,
+  elementCount,
+  inOrder,
+  toBatches,
+  toParts,
+} from './command.ts';
 
 function elements(kind: ElementsCommand['kind'], set: string, count: number): ElementsCommand {
   const keys = Uint8Array.from({ length: 4 * count }, (_, i) => (i >> (2 + 8 * (3 - (i % 4)))) & 255);
