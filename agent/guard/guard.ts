@@ -1,8 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config, FailsafeEntry } from '../../apis/config.ts';
+import type { FailsafeEntry } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import type { Log } from '../../lib/process/log.ts';
 import { lackingFamily } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
@@ -35,39 +34,28 @@ import {
   withSets,
 } from './holds.ts';
 import type { InwardProbes } from './inward-probes.ts';
-import { Judgement, type StateVerdict, TrialDeadline } from './judgement.ts';
-import { ProbeRounds, RoundBefore } from './probe-rounds.ts';
-import type { Probe } from './probes.ts';
+import { Judgement, type JudgementOptions, type StateVerdict, TrialDeadline } from './judgement.ts';
+import { ProbeRounds, type ProbeRoundsOptions, RoundBefore } from './probe-rounds.ts';
 import type { JudgedState } from './verdicts.ts';
 
-export interface GuardOptions {
-  readonly node: string;
-  readonly config: Config;
+export interface GuardOptions
+  extends Pick<JudgementOptions, 'node' | 'config' | 'log' | 'probes' | 'resolve'>,
+    Pick<ProbeRoundsOptions, 'isInTime'> {
   readonly clock: WallClock;
-  readonly log: Log;
   readonly file: GuardFile;
   readonly memory: GuardMemory | null;
   /** The state confirmed last; null: none ever was. */
   readonly confirmed: NodeState | null;
   /** The run before ended while it tried rules. */
   readonly wasTried: boolean;
-  /** All probes of this agent, inward ones too. */
-  readonly probes: () => readonly Probe[];
   /** Null: no probe is made from outside. */
   readonly inward: InwardProbes | null;
   /** Compares the kernel with the rules in force, and repairs it; calls `lost` before. */
   readonly verify: () => Promise<void>;
-  /**
-   * Whether the deadline of the rules that are tried has not passed until now, since they are in
-   * force; false also where that is not known. Where it has, `deadlinePassed` is called first.
-   */
-  readonly isInTime: () => Promise<boolean>;
   /** API servers and controllers, whatever the configuration's failsafe list is. */
   readonly controlPlane: () => readonly FailsafeEntry[];
   /** Passes an envelope on to be enforced. */
   readonly next: (envelope: Envelope) => void;
-  /** The state with what this node adds: addresses of names, local pods. */
-  readonly resolve: (state: NodeState) => NodeState;
   readonly events: GuardEvents;
 }
 

@@ -15,7 +15,10 @@ export interface ProbeRoundsOptions {
   readonly inward: Pick<InwardProbes, 'round'> | null;
   /** Compares the kernel with the rules in force, and repairs it. */
   readonly verify: () => Promise<void>;
-  /** Asks this of rules that are tried (GuardOptions). */
+  /**
+   * Whether the deadline of the rules that are tried has not passed until now, since they are in
+   * force; false also where that is not known. Where it has, `deadlinePassed` is called first.
+   */
   readonly isInTime: () => Promise<boolean>;
   /** Whether the rules in force are tried; else they are confirmed. */
   readonly isTrial: () => boolean;

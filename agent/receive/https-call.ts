@@ -209,7 +209,7 @@ export function fileAuthorities(path: string): Authorities {
   return { origin: path, read: () => readAuthorities(path, '--ca-file'), refused() {} };
 }
 
-interface FetchedAuthoritiesOptions {
+export interface FetchedAuthoritiesOptions {
   readonly origin: string;
   /** The certificates that an earlier run saved; null: none. */
   readonly remembered: string | null;

@@ -8,31 +8,21 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 import { loadAddon } from './with-kernel.ts';
 
-/**
- * Allows one agent for each network namespace and state directory: two would undo each other's
- * rules. The file names the process with its start time (proc(5), /proc/pid/stat field 22), so that
- * a file left behind by kill -9 is distinguished from that of a living agent.
- */
-interface AgentLock {
-  /** Returns the process id of another living agent that holds the lock, else null. */
-  holder(): Promise<number | null>;
-  /**
-   * Takes the lock and returns the function that releases it. Throws CommandError if another agent
-   * holds it. A disk that is full or can't be written is logged, and is no reason to enforce
-   * nothing: then there is no lock.
-   */
-  acquire(log: Warnings): Promise<() => void>;
-}
-
 interface Warnings {
   warn(message: string, fields: object): void;
 }
 
 const UNWRITABLE: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO']);
 
-/** The lock of a state directory, in its file agent.json. */
-export function agentLock(stateDir: string): AgentLock {
+/**
+ * Allows one agent for each network namespace and state directory: two would undo each other's
+ * rules. The directory's file agent.json names the process with its start time (proc(5),
+ * /proc/pid/stat field 22), so that a file left behind by kill -9 is distinguished from that of a
+ * living agent.
+ */
+export function agentLock(stateDir: string) {
   const path = join(stateDir, 'agent.json');
+  /** Returns the process id of another living agent that holds the lock, else null. */
   const holder = async (): Promise<number | null> => {
     try {
       const { pid, started, namespace } = JSON.parse(await readFile(path, 'utf8'));
@@ -46,7 +36,12 @@ export function agentLock(stateDir: string): AgentLock {
   };
   return {
     holder,
-    async acquire(log) {
+    /**
+     * Takes the lock and returns the function that releases it. Throws CommandError if another
+     * agent holds it. A disk that is full or can't be written is logged, and is no reason to
+     * enforce nothing: then there is no lock.
+     */
+    async acquire(log: Warnings): Promise<() => void> {
       const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
       const draft = `${path}.${process.pid}`;
       try {

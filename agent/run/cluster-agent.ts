@@ -1,23 +1,17 @@
 import { networkInterfaces } from 'node:os';
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { toEndpoints, toWrittenEndpoints } from '../../apis/stream.ts';
-import type { WallClock } from '../../lib/process/clock.ts';
 import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
-import type { Log } from '../../lib/process/log.ts';
 import { exitInTime, untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
-import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
-import type { PreparedExtension } from '../extension/agent-extension.ts';
+import { holdRules } from '../dataplane/dataplane.ts';
 import { nodeData } from '../inspect/node-data.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { controllersOf, type Destination } from '../receive/destinations.ts';
 import { type Folded, fold } from '../receive/fold.ts';
 import { AgentLog } from './agent-log.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
-import type { AgentOptions } from './agent-options.ts';
 import {
   type AgentState,
   followedGate,
@@ -28,10 +22,9 @@ import {
   type Step,
 } from './agent-state.ts';
 import { type AgentEffect, type AgentEvent, type TimerName, transition } from './agent-transition.ts';
-import { ClusterEnforcement, hasGuard } from './cluster-enforcement.ts';
+import { ClusterEnforcement, type ClusterEnforcementOptions, hasGuard } from './cluster-enforcement.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
-import { type ControllerAccess, ControllerConnection } from './controller-connection.ts';
-import type { KeptFlows } from './flow-inventory.ts';
+import { ControllerConnection } from './controller-connection.ts';
 import { wasTried } from './guarded.ts';
 import { hostAddresses, watchAddresses } from './link-watch.ts';
 import { nodeReport, ReportTotals } from './node-report.ts';
@@ -44,27 +37,21 @@ import {
   stateStore,
 } from './state-store.ts';
 
-interface ClusterAgentOptions {
-  readonly options: AgentOptions;
-  readonly controller: ControllerAccess;
+interface ClusterAgentOptions
+  extends Omit<
+    ClusterEnforcementOptions,
+    'connection' | 'places' | 'replicas' | 'saved' | 'reports' | 'events'
+  > {
   /** Null: this agent has no access to the API server. */
   readonly api: ApiServer | null;
   readonly off: OffSwitch;
-  readonly config: Config;
   /** False if the feature gate is off on this machine, whatever the cluster's gate is. */
   readonly isAllowed: boolean;
-  readonly extension: PreparedExtension;
   /**
    * Why this machine can't enforce what a view says of egress gateways; null: it can, if `config`
    * has the feature gate.
    */
   readonly refused: string | null;
-  readonly log: Log;
-  readonly dataplanes: Dataplanes;
-  readonly metrics: AgentMetrics;
-  /** Null: there is no flow inventory. */
-  readonly flows: KeptFlows | null;
-  readonly clock: WallClock;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
 }

@@ -1,28 +1,25 @@
 import type { Config } from '../../apis/config.ts';
-import type { WallClock } from '../../lib/process/clock.ts';
-import type { Log } from '../../lib/process/log.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
 import { removeBootFiles } from '../boot/boot-folder.ts';
-import { type Dataplanes, logHidden, removeAll } from '../dataplane/dataplane.ts';
+import { logHidden, removeAll } from '../dataplane/dataplane.ts';
 import type { PreparedExtension } from '../extension/agent-extension.ts';
 import type { GuardReport } from '../guard/holds.ts';
 import type { Destination } from '../receive/destinations.ts';
 import type { Folded } from '../receive/fold.ts';
-import type { AgentLog } from './agent-log.ts';
-import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import type { EnforcementTarget } from './agent-state.ts';
 import type { ControlPlanePlaces } from './control-plane-places.ts';
 import type { ControllerAccess, ControllerConnection } from './controller-connection.ts';
-import { type Enforcement, startEnforcement } from './enforcement.ts';
-import type { KeptFlows } from './flow-inventory.ts';
+import { type Enforcement, type EnforcementOptions, startEnforcement } from './enforcement.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
-import type { StateStore } from './state-store.ts';
 
-interface ClusterEnforcementOptions {
+export interface ClusterEnforcementOptions
+  extends Pick<
+    EnforcementOptions,
+    'config' | 'dataplanes' | 'saved' | 'log' | 'reports' | 'metrics' | 'flows' | 'clock'
+  > {
   readonly options: AgentOptions;
-  readonly config: Config;
   readonly controller: ControllerAccess;
   readonly connection: Pick<ControllerConnection, 'authorities' | 'askInward'>;
   readonly places: Pick<
@@ -31,14 +28,7 @@ interface ClusterEnforcementOptions {
   >;
   /** The controllers themselves. */
   readonly replicas: () => readonly Destination[];
-  readonly dataplanes: Dataplanes;
-  readonly saved: StateStore;
-  readonly log: Log;
-  readonly reports: AgentLog;
-  readonly metrics: AgentMetrics;
-  readonly flows: KeptFlows | null;
   readonly extension: PreparedExtension;
-  readonly clock: WallClock;
   readonly events: ClusterEnforcementEvents;
 }
 

@@ -12,7 +12,7 @@ import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { agentAttempt } from '../guard/probes.ts';
-import type { ApiServer, PolicyId } from '../receive/api-server.ts';
+import { type ApiServer, ApiServerError, type PolicyId } from '../receive/api-server.ts';
 import {
   type Caller,
   type ControllerClient,
@@ -22,13 +22,18 @@ import {
 } from '../receive/controller-client.ts';
 import { type Destination, toText } from '../receive/destinations.ts';
 import { type Fold, FoldError, type Folded } from '../receive/fold.ts';
-import { type Authorities, lookupOrLast } from '../receive/https-call.ts';
-import type { Outage, OutageState } from '../receive/outage.ts';
+import {
+  type Authorities,
+  FetchedAuthorities,
+  type FetchedAuthoritiesOptions,
+  fileAuthorities,
+  lookupOrLast,
+} from '../receive/https-call.ts';
+import { Outage, type OutageOptions, type OutageState } from '../receive/outage.ts';
 import { Reporter } from '../receive/reporter.ts';
 import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
 import { ContactLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
-import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { portOf } from './control-plane-places.ts';
 import { QuestionAnswerer } from './question-answerer.ts';
 
@@ -43,7 +48,7 @@ export interface ControllerAccess {
   readonly caFile: string | null;
 }
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   /** A controller answered, at this address of the URL's host; empty: at one of its own. */
   connected(address: string): void;
   /** Whether this run can enforce the view; a view that is not accepted is dropped. */
@@ -294,4 +299,52 @@ class PeerProber {
       log.debug('cannot send the result of a probe for another node', fields);
     }
   }
+}
+
+interface AuthoritiesOptions extends Omit<FetchedAuthoritiesOptions, 'origin' | 'fetch'> {
+  /** Null: read from the API server. */
+  readonly caFile: string | null;
+  readonly api: ApiServer | null;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The CA certificates for the controller's certificate: from the file if one is given, else from
+ * the API server. The caller gives at least one of the two.
+ */
+function controllerAuthorities({ caFile, api, signal, ...options }: AuthoritiesOptions): Authorities {
+  if (caFile !== null || api === null) return fileAuthorities(caFile ?? '');
+  const origin = 'ConfigMap nodewall-system/nodewall-ca';
+  return new FetchedAuthorities({ ...options, origin, fetch: () => api.authorities(signal) });
+}
+
+interface ApiOutageOptions extends Omit<OutageOptions, 'events'> {
+  readonly node: string;
+  readonly log: Log;
+  readonly seen: (seen: OutageState) => void;
+  /** Called when the API server does not accept the token. */
+  readonly refused: () => void;
+}
+
+/** An Outage that logs news only, not each request. */
+function loggedOutage({ node, log, seen, refused, ...options }: ApiOutageOptions): Outage {
+  return new Outage({
+    ...options,
+    events: {
+      seen(now) {
+        log.debug('read from the API server', { node, ...now });
+        seen(now);
+      },
+      failed(error) {
+        if (error instanceof ApiServerError && error.status === 401) refused();
+        log.warn('cannot ask the API server for the controllers, the gate and deleted policies; retrying', {
+          node,
+          error: error.message,
+        });
+      },
+      unregistered() {
+        log.warn('no controller answers; deleted the APIService of the aggregated API', { node });
+      },
+    },
+  });
 }

@@ -30,7 +30,7 @@ import { type Layer, Layers, localPodsOverlay, nameOverlay, type PassOn } from '
 import { type StateStore, usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 import { loadAddon } from './with-kernel.ts';
 
-interface EnforcementOptions {
+export interface EnforcementOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
   readonly config: Config;
   readonly log: Log;

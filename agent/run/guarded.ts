@@ -1,8 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config, FailsafeEntry, InwardProbeConfig } from '../../apis/config.ts';
+import type { FailsafeEntry, InwardProbeConfig } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Guard, type Rollback } from '../guard/guard.ts';
+import { Guard, type GuardOptions, type Rollback } from '../guard/guard.ts';
 import { guardFile, NO_MEMORY, readGuardMemory } from '../guard/guard-file.ts';
 import { type GuardReport, holdText } from '../guard/holds.ts';
 import { InwardProbes } from '../guard/inward-probes.ts';
@@ -11,7 +11,6 @@ import { type Behind, configuredProbes, type OutwardProbe } from '../guard/probe
 import type { RollbackRecord } from '../record/record.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
-import type { PassOn } from './layers.ts';
 import type { StateStore } from './state-store.ts';
 
 type InwardAsk = ConstructorParameters<typeof InwardProbes>[0]['ask'];
@@ -31,21 +30,14 @@ export interface GuardHooks {
   readonly changed: (report: GuardReport) => void;
 }
 
-interface GuardedOptions {
+interface GuardedOptions
+  extends Pick<GuardOptions, 'config' | 'log' | 'clock' | 'next' | 'verify' | 'isInTime' | 'resolve'> {
   readonly options: { readonly node: string; readonly stateDir: string };
-  readonly config: Config;
-  readonly log: Log;
-  readonly clock: WallClock;
   readonly saved: StateStore;
   readonly metrics: AgentMetrics;
   readonly guard: GuardHooks | null;
-  readonly next: PassOn;
-  readonly verify: () => Promise<void>;
-  readonly isInTime: () => Promise<boolean>;
   /** Whether the kernel has rules of an earlier run that it tried, or might have. */
   readonly wasTried: () => Promise<boolean>;
-  /** The state with what this node adds. */
-  readonly resolve: (state: NodeState) => NodeState;
   /** The state must survive. */
   readonly confirmed: (state: NodeState) => void;
   readonly outlet: () => Promise<RecordOutlet>;
@@ -53,19 +45,7 @@ interface GuardedOptions {
 
 /** Guarded apply, with what an earlier run left; null: it is off. */
 export async function openGuard(parts: GuardedOptions): Promise<Guard | null> {
-  const {
-    options,
-    config,
-    log,
-    clock,
-    saved,
-    metrics,
-    guard: hooks,
-    next,
-    verify,
-    isInTime,
-    resolve,
-  } = parts;
+  const { options, config, log, clock, saved, metrics, guard: hooks } = parts;
   if (hooks === null) return null;
   const { node, stateDir } = options;
   const file = guardFile(stateDir, log);
@@ -92,15 +72,9 @@ export async function openGuard(parts: GuardedOptions): Promise<Guard | null> {
     await file.flush();
   }
   return new Guard({
+    ...parts,
     node,
-    config,
-    log,
-    clock,
     file,
-    next,
-    verify,
-    isInTime,
-    resolve,
     memory,
     confirmed,
     wasTried,

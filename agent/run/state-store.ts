@@ -29,21 +29,9 @@ export type StateStore = ReturnType<typeof stateStore>;
  */
 export function stateStore({ stateDir, node, log, hasEgress = true }: StoreOptions) {
   const state = new Saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
-  const digests = new Saver<Digests>(
-    stateFile(stateDir, DIGESTS_FILE),
-    (value) => JSON.stringify(value),
-    log,
-  );
-  const linkGroups = new Saver<LinkGroups>(
-    stateFile(stateDir, 'link-groups.json'),
-    (value) => JSON.stringify(value),
-    log,
-  );
-  const extension = new Saver<unknown>(
-    stateFile(stateDir, 'egress.json'),
-    (value) => JSON.stringify(value),
-    log,
-  );
+  const digests = jsonSaver<Digests>(stateDir, DIGESTS_FILE, log);
+  const linkGroups = jsonSaver<LinkGroups>(stateDir, 'link-groups.json', log);
+  const extension = jsonSaver<unknown>(stateDir, 'egress.json', log);
   const files = [state, digests, linkGroups, extension];
   return {
     state: (value: NodeState) => state.save(value),
@@ -205,24 +193,20 @@ export interface ClusterMemory extends Partial<WrittenEndpoints> {
   readonly awaySince: string | null;
 }
 
-export interface ClusterFile {
-  save(memory: ClusterMemory): void;
-  /** Null: there is none, or it can't be used. */
-  read(): Promise<ClusterMemory | null>;
-  /** From then on nothing is saved: another agent may have the file. */
-  close(): Promise<void>;
-}
+export type ClusterFile = ReturnType<typeof clusterFile>;
 
 /** cluster.json in the state directory. */
-export function clusterFile(stateDir: string, log: Log): ClusterFile {
-  const file = new Saver<ClusterMemory>(
-    stateFile(stateDir, 'cluster.json'),
-    (memory) => JSON.stringify(memory),
-    log,
-  );
+export function clusterFile(stateDir: string, log: Log) {
+  const file = jsonSaver<ClusterMemory>(stateDir, 'cluster.json', log);
   return {
-    save: (memory) => file.save(memory),
+    save: (memory: ClusterMemory) => file.save(memory),
+    /** Null: there is none, or it can't be used. */
     read: () => file.read((text) => JSON.parse(text) as ClusterMemory),
+    /** From then on nothing is saved: another agent may have the file. */
     close: () => file.close(),
   };
+}
+
+function jsonSaver<T>(stateDir: string, name: string, log: Log): Saver<T> {
+  return new Saver<T>(stateFile(stateDir, name), (value) => JSON.stringify(value), log);
 }

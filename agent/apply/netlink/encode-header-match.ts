@@ -21,6 +21,7 @@ import {
   addNamedLookup,
   addProtocol,
   address,
+  bitwise,
   meta,
   ORIGINAL_ADDRESS,
   ORIGINAL_PORT,
@@ -73,14 +74,7 @@ function addPrefix(encoding: RuleEncoding, offset: number, cidr: Cidr, negated: 
  */
 function addMasked(encoding: RuleEncoding, cidr: Cidr, negated: boolean): void {
   const bytes = wholeBytes(cidr);
-  if (bytes === null) {
-    encoding.expressions.push({
-      kind: 'bitwise',
-      register: REGISTER,
-      mask: prefixMask(cidr),
-      xor: new Uint8Array(WIDTH[cidr.family]),
-    });
-  }
+  if (bytes === null) encoding.expressions.push(bitwise(prefixMask(cidr)));
   addCompare(encoding, packAddress(cidr).subarray(0, bytes ?? WIDTH[cidr.family]), negated);
 }
 
@@ -119,13 +113,7 @@ export function addNotInSet(encoding: RuleEncoding, { family, field, set }: Matc
 /** The address of all zeros is looked up, whatever the packet's is. */
 export function addPastDeadline(encoding: RuleEncoding, { family, set }: MatchOf<'pastDeadline'>): void {
   requireFamily(encoding, family);
-  const zeros = new Uint8Array(WIDTH[family]);
-  encoding.expressions.push(address(family, 'saddr'), {
-    kind: 'bitwise',
-    register: REGISTER,
-    mask: zeros,
-    xor: zeros,
-  });
+  encoding.expressions.push(address(family, 'saddr'), bitwise(new Uint8Array(WIDTH[family])));
   addNamedLookup(encoding, set, { inverted: true });
 }
 

@@ -23,6 +23,7 @@ import {
   addFlags,
   addMaskedMark,
   addProtocol,
+  bitwise,
   meta,
   PORT_OFFSET,
   PROTOCOL,
@@ -133,32 +134,19 @@ function addMark(encoding: RuleEncoding, { of, mask, value, negated }: MatchOf<'
 
 function addLabel(encoding: RuleEncoding, { bits, negated }: MatchOf<'ctLabel'>): void {
   const none = packLabels([]);
-  encoding.expressions.push(
-    { kind: 'ct', key: 'label', register: REGISTER },
-    { kind: 'bitwise', register: REGISTER, mask: packLabels(bits), xor: none },
-  );
+  encoding.expressions.push({ kind: 'ct', key: 'label', register: REGISTER }, bitwise(packLabels(bits)));
   addCompare(encoding, none, !negated);
 }
 
 function addSyn(encoding: RuleEncoding): void {
   requireProtocol(encoding, 'tcp');
-  encoding.expressions.push(TCP_FLAGS, {
-    kind: 'bitwise',
-    register: REGISTER,
-    mask: SYN,
-    xor: Uint8Array.of(0),
-  });
+  encoding.expressions.push(TCP_FLAGS, bitwise(SYN));
   addCompare(encoding, Uint8Array.of(0), true);
 }
 
 function addNotFirst(encoding: RuleEncoding): void {
   requireProtocol(encoding, 'tcp');
-  encoding.expressions.push(TCP_FLAGS, {
-    kind: 'bitwise',
-    register: REGISTER,
-    mask: Uint8Array.of(FIN_SYN_RST_ACK),
-    xor: Uint8Array.of(0),
-  });
+  encoding.expressions.push(TCP_FLAGS, bitwise(Uint8Array.of(FIN_SYN_RST_ACK)));
   addCompare(encoding, SYN, true);
 }
 

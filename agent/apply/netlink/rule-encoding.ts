@@ -112,22 +112,14 @@ export function addCompare(encoding: RuleEncoding, value: Uint8Array, negated: b
 export function addMaskedMark({ expressions }: RuleEncoding, of: MarkField, mask: number, xor = 0): void {
   expressions.push({ kind: of, key: 'mark', register: REGISTER });
   if (mask === ALL_BITS && xor === 0) return;
-  expressions.push({
-    kind: 'bitwise',
-    register: REGISTER,
-    mask: packMachine32(mask),
-    xor: packMachine32(xor),
-  });
+  expressions.push(bitwise(packMachine32(mask), packMachine32(xor)));
 }
 
 const ALL_BITS = 0xffff_ffff;
 
 /** Matches if at least one of the bits is set; `none`: if none is. */
 export function addFlags(encoding: RuleEncoding, key: 'state' | 'status', bits: number, none = false): void {
-  encoding.expressions.push(
-    { kind: 'ct', key, register: REGISTER },
-    { kind: 'bitwise', register: REGISTER, mask: packMachine32(bits), xor: packMachine32(0) },
-  );
+  encoding.expressions.push({ kind: 'ct', key, register: REGISTER }, bitwise(packMachine32(bits)));
   addCompare(encoding, packMachine32(0), !none);
 }
 
@@ -205,6 +197,11 @@ export function addAnonymousMap(
     setId: id,
     verdict: true,
   });
+}
+
+/** The bits of the mask of what is in the register, then the exclusive or. */
+export function bitwise(mask: Uint8Array, xor: Uint8Array = new Uint8Array(mask.length)): Expression {
+  return { kind: 'bitwise', register: REGISTER, mask, xor };
 }
 
 export function equal(value: Uint8Array): Expression {
