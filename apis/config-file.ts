@@ -1,23 +1,27 @@
-import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
+import { type Config, DEFAULT_CONFIG, type Exemption, withEgressGroup } from './config.ts';
 import type { EgressConfig, NamespaceLimits } from './egress/config.ts';
-import { withEgressGroup } from './egress/link-group.ts';
 import type { Problem } from './objects.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from './rollout.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
 import { asFields, asList, type FieldMap } from './schema/json-schema.ts';
-import { checkFailsafe, fromLoadBalancers, type RawFailsafe, toFailsafe } from './validate/failsafe.ts';
 import {
   checkInterfaceGroups,
   type RawInterfaceGroup,
   toInterfaceGroups,
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
-import { checkLeaderElection } from './validate/leader-election.ts';
 import { checkProbes, type RawProbe, toProbes } from './validate/probes.ts';
 import { type FieldPath, type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';
-import { checkSettings } from './validate/settings.ts';
+import {
+  checkFailsafe,
+  checkLeaderElection,
+  checkSettings,
+  fromLoadBalancers,
+  type RawFailsafe,
+  toFailsafe,
+} from './validate/settings.ts';
 import { parseYaml } from './validate/yaml-document.ts';
 
 export interface ParsedConfig {

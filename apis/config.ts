@@ -3,7 +3,6 @@
  * in one place.
  */
 import { CONTROLLER_PORT } from './control-plane.ts';
-import type { DataplaneName } from './dataplanes.ts';
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from './egress/config.ts';
 import type { RolloutSettings } from './rollout.ts';
 
@@ -223,7 +222,7 @@ export interface Config {
 }
 
 /** How the controllers agree by a Lease on the one that leads; whole seconds. */
-export interface LeaderElectionTimes {
+interface LeaderElectionTimes {
   /** No other controller takes the Lease for so long after it has seen it change. */
   readonly leaseDuration: number;
   /** A leader that cannot renew it ceases to lead after so long; less than `leaseDuration`. */
@@ -233,7 +232,7 @@ export interface LeaderElectionTimes {
 }
 
 /** The files that are loaded at boot, before an agent runs. */
-export interface BootConfig {
+interface BootConfig {
   readonly enabled: boolean;
   /** The rules in force if they cannot be loaded: next to nothing is let in, or everything. */
   readonly onError: 'minimal' | 'open';
@@ -308,3 +307,33 @@ export const DEFAULT_CONFIG: Config = {
   boot: { enabled: true, onError: 'minimal', ssh: [] },
   leaderElection: { leaseDuration: 15, renewDeadline: 10, retryPeriod: 2 },
 };
+
+/**
+ * The kernel mechanisms that enforce the rules of a node, in the order in which `auto` tries them,
+ * with the highest `log.rate` and `log.burst` of each; null: no limit. The rest of each is in
+ * agent/dataplane.
+ */
+export const DATAPLANE_LIMITS = {
+  nftables: null,
+  // The smallest interval of xt_limit is 1/10000 s, and its burst has the same bound
+  // (XT_LIMIT_SCALE, linux/netfilter/xt_limit.h).
+  iptables: 10_000,
+} as const;
+
+export type DataplaneName = keyof typeof DATAPLANE_LIMITS;
+
+export const DATAPLANE_NAMES = Object.keys(DATAPLANE_LIMITS) as readonly DataplaneName[];
+
+/** Link group of the tunnel's device, unless the configuration names another number. */
+export const DEFAULT_EGRESS_GROUP = 10;
+
+/**
+ * The configuration with the link group `egress`, if the feature gate is on. Without it where the
+ * configuration gives the number to another group.
+ */
+export function withEgressGroup(config: Config): Config {
+  const { featureGates, interfaceGroups } = config;
+  if (featureGates.EgressGateway !== true || interfaceGroups.egress !== undefined) return config;
+  if (Object.values(interfaceGroups).includes(DEFAULT_EGRESS_GROUP)) return config;
+  return { ...config, interfaceGroups: { ...interfaceGroups, egress: DEFAULT_EGRESS_GROUP } };
+}

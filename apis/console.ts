@@ -7,8 +7,8 @@
  * 200 has a meta/v1 Status as its body; its `message` says what to do, and of a 403 which verb of
  * which resource is missing.
  */
-import type { DataplaneName } from './dataplanes.ts';
-import type { NodePhase } from './node-phase.ts';
+import type { DataplaneName } from './config.ts';
+import type { NodePhase } from './node-report.ts';
 import type { ApiGroup, PolicyMode, PolicyTraffic } from './objects.ts';
 import type { PolicyPhase } from './policy-status.ts';
 import type { RolloutDecision, RolloutStatus } from './rollout.ts';

@@ -2,7 +2,6 @@
  * A connection as `explain` is asked about it, and the answer. The shapes are those of the command
  * line.
  */
-
 import { BITS, formatAddress, ipv4Of, parseAddress } from '../lib/net/address.ts';
 import type { EgressFlow } from './egress/flow.ts';
 import type { RuleAction } from './objects.ts';
@@ -185,3 +184,6 @@ function fieldProblem(field: string, value: unknown, of: string, fields: FieldSh
     ? null
     : `${field}: ${value} is IPv4-mapped, and no packet has such an address; write ${formatAddress(mapped)}`;
 }
+
+/** IP protocol numbers (IANA) of the protocols that policies name. */
+export const PROTOCOL_NUMBERS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;

@@ -1,3 +1,6 @@
+import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, SUBDOMAIN } from './schema/crd-parts.ts';
+import type { CrdChecks, JsonSchema } from './schema/json-schema.ts';
+
 export type Labels = Readonly<Record<string, string>>;
 
 /** meta/v1 LabelSelector; every requirement must hold, an empty selector selects everything. */
@@ -10,4 +13,68 @@ export interface LabelSelectorRequirement {
   readonly key: string;
   readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
   readonly values?: readonly string[];
+}
+
+const LABEL_NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
+const VALUE: CrdChecks = { maxLength: 63, pattern: `^(${LABEL_NAME})?$` };
+
+/**
+ * Labels. Keys (an optional DNS prefix and `/`, then a name) are checked in apis/validate, which
+ * has the whole key.
+ */
+const labels: JsonSchema = {
+  ...ATOMIC_OBJECT,
+  description: 'Labels that must exist with exactly these values.',
+  additionalProperties: { type: 'string', crd: VALUE },
+  crd: { maxProperties: MOST.labels },
+};
+
+const requirement: JsonSchema = {
+  ...ATOMIC_OBJECT,
+  description: 'One condition on one label.',
+  required: ['key', 'operator'],
+  properties: {
+    key: {
+      type: 'string',
+      description: 'The label.',
+      crd: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` },
+    },
+    operator: {
+      type: 'string',
+      description: 'In and NotIn compare with values; Exists and DoesNotExist take none.',
+      enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
+    },
+    values: {
+      ...ATOMIC_LIST,
+      description: 'For In and NotIn; at least one.',
+      items: { type: 'string', crd: VALUE },
+      crd: { maxItems: MOST.values },
+    },
+  },
+  crd: {
+    anyOf: [
+      {
+        required: ['values'],
+        properties: { operator: { enum: ['In', 'NotIn'] }, values: { minItems: 1 } },
+      },
+      { properties: { operator: { enum: ['Exists', 'DoesNotExist'] }, values: { maxItems: 0 } } },
+    ],
+  },
+};
+
+/** meta/v1 LabelSelector. */
+export function labelSelector(description: string): JsonSchema {
+  return {
+    ...ATOMIC_OBJECT,
+    description: `${description} All conditions must hold; {} selects everything.`,
+    properties: {
+      matchLabels: labels,
+      matchExpressions: {
+        ...ATOMIC_LIST,
+        description: 'Further conditions.',
+        items: requirement,
+        crd: { maxItems: MOST.labels },
+      },
+    },
+  };
 }

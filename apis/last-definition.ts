@@ -1,6 +1,6 @@
 import { API_VERSIONS, type ClusterGroup, type Tier } from './objects.ts';
 import { asFields } from './schema/json-schema.ts';
-import { identityOf } from './validate/identity.ts';
+import { identityOf } from './validate/metadata.ts';
 import { type ValidateOptions, validateObject } from './validate/object.ts';
 
 /** An object that policies and Guardrails use, and go on using as it was defined last. */

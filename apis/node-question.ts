@@ -7,7 +7,7 @@
 import { either, FLAG, type Of, object, oneOf, text, where } from './schema/shape.ts';
 import { NODE_VIEWS_PATH } from './stream.ts';
 
-/** Subresources of a node view; metrics have a path of their own (scrape-path.ts). */
+/** Subresources of a node view; metrics have paths of their own. */
 export const NODE_DATA = [
   'counters',
   'records',
@@ -22,6 +22,16 @@ export type NodeData = (typeof NODE_DATA)[number];
 /** Where users get what a node knows. */
 export function nodeDataPath(node: string, about: NodeData): string {
   return `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/${about}`;
+}
+
+/** Where scrapers get the controller's own metrics. */
+export const METRICS_PATH = '/metrics';
+/** Where scrapers get sums of each node, and of each rule over all nodes. */
+export const ALL_NODES_PATH = `${METRICS_PATH}/nodes`;
+
+/** Where scrapers get the metrics of a node's agent. */
+export function nodeMetricsPath(node: string): string {
+  return `${ALL_NODES_PATH}/${encodeURIComponent(node)}`;
 }
 
 /** Milliseconds that an agent has for an answer, and another controller beyond them. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { addressSet, compiledRule, stateOf } from '../test/fake/compiled-rule.ts';
+import type { RulePeer } from './compiled.ts';
 import { DEFAULT_CONFIG } from './config.ts';
 import { resolvedPeers } from './resolved-peers.ts';
-import type { RulePeer } from './rule-peer.ts';
 
 describe('rule peers', () => {
   const set = addressSet('a');

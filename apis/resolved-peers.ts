@@ -1,6 +1,12 @@
-import type { AddressSet, CompiledRule, NodeState, ServiceSet } from './compiled.ts';
+import {
+  type AddressSet,
+  type CompiledRule,
+  groupNumber,
+  type NodeState,
+  type RulePeer,
+  type ServiceSet,
+} from './compiled.ts';
 import type { Config } from './config.ts';
-import { groupNumber, type RulePeer } from './rule-peer.ts';
 
 /** A rule's peer with the sets, and the numbers of link groups, that it names. */
 export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;

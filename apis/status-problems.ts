@@ -1,9 +1,8 @@
 import type { StatusProblem } from './console.ts';
-import type { GuardrailStatus } from './guardrail.ts';
-import { nodePhase } from './node-phase.ts';
-import type { NodeReport } from './node-report.ts';
+import { type NodeReport, nodePhase } from './node-report.ts';
 import type { PolicyStatus } from './policy-status.ts';
 import type { RolloutStatus } from './rollout.ts';
+import type { GuardrailStatus } from './validate/guardrail.ts';
 
 /** An object, and what the controllers say of it; absent: nothing yet. */
 export interface Reported<S> {

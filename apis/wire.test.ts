@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { compiledRule } from '../test/fake/compiled-rule.ts';
-import type { RulePeer } from './rule-peer.ts';
+import type { RulePeer } from './compiled.ts';
 import { toCompiledRule, toWrittenRule, type WrittenRule } from './wire.ts';
 
 type Lists = Pick<WrittenRule, 'addressSets' | 'interfaceGroups' | 'serviceSets'>;

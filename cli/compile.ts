@@ -1,7 +1,13 @@
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
-import type { CompiledRule, NodeState, PortMatch } from '../apis/compiled.ts';
+import {
+  type CompiledRule,
+  type NodeState,
+  namedBy,
+  namesPorts,
+  type PortMatch,
+  type RulePeer,
+} from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

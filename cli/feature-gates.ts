@@ -1,5 +1,4 @@
-import type { Config } from '../apis/config.ts';
-import { withEgressGroup } from '../apis/egress/link-group.ts';
+import { type Config, withEgressGroup } from '../apis/config.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
 const GATE = /^(NodeNetworkPolicy|EgressGateway)=(true|false)$/;

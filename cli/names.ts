@@ -1,6 +1,6 @@
 import { fixedNames, type NameTable } from '../apis/names.ts';
 import { asFields, asList } from '../apis/schema/json-schema.ts';
-import { checkFqdn, toFqdn } from '../apis/validate/fqdn.ts';
+import { checkFqdn, toFqdn } from '../apis/validate/peer.ts';
 import { type Findings, findings, show } from '../apis/validate/problem.ts';
 import { parseYaml } from '../apis/validate/yaml-document.ts';
 import { formatAddress, parseAddress } from '../lib/net/address.ts';

@@ -1,5 +1,5 @@
 import type { StatusProblem } from '../apis/console.ts';
-import type { NodePhase } from '../apis/node-phase.ts';
+import type { NodePhase } from '../apis/node-report.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { table } from './output.ts';

@@ -1,6 +1,4 @@
-import type { GuardrailStatus } from '../apis/guardrail.ts';
-import { nodePhase } from '../apis/node-phase.ts';
-import type { NodeReport } from '../apis/node-report.ts';
+import { type NodeReport, nodePhase } from '../apis/node-report.ts';
 import type { PolicyStatus } from '../apis/policy-status.ts';
 import type { RolloutStatus } from '../apis/rollout.ts';
 import {
@@ -12,6 +10,7 @@ import {
   type Reported,
 } from '../apis/status-problems.ts';
 import { NODE_VIEWS_PATH } from '../apis/stream.ts';
+import type { GuardrailStatus } from '../apis/validate/guardrail.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../apis/config.ts';
-import type { Violation } from '../apis/guardrail.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
+import type { Violation } from '../apis/validate/guardrail.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';

@@ -1,6 +1,5 @@
-import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { type CompiledRule, type NodeState, namedBy } from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 
 /** A state in two forms, which have the same rules. */
 export interface Forms {

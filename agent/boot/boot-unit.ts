@@ -1,4 +1,4 @@
-import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
+import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/config.ts';
 import { DIGESTS, MINIMAL } from './boot-folder.ts';
 
 /**

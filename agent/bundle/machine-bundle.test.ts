@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
-import { snapshotText } from '../../apis/snapshot.ts';
+import { snapshotText } from '../../apis/wire.ts';
 import { SupportBundle } from '../../lib/process/bundle.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';

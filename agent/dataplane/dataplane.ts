@@ -1,7 +1,6 @@
 import type { Generation } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
-import type { DataplaneName } from '../../apis/dataplanes.ts';
+import type { Config, DataplaneName } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Reconciler } from '../apply/dataplane.ts';

@@ -1,5 +1,4 @@
-import type { Config } from '../../apis/config.ts';
-import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
+import { type Config, DATAPLANE_NAMES, type DataplaneName } from '../../apis/config.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';

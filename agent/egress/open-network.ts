@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { RouteMonitor, RouteSocket, WireGuardSocket } from 'nftables-napi';
-import type { Config } from '../../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
+import { type Config, DEFAULT_EGRESS_GROUP } from '../../apis/config.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { NO_MEMBERS, unpackAddress } from '../../lib/net/member-set.ts';

@@ -1,7 +1,6 @@
 import type { Config } from '../../apis/config.ts';
-import type { Flow, Verdict } from '../../apis/flow.ts';
+import { type Flow, PROTOCOL_NUMBERS, type Verdict } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ConnectionRecord, SpoofedRecord } from '../record/record.ts';

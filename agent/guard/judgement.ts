@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { NodeState } from '../../apis/compiled.ts';
+import type { Deadline, NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry, GuardConfig } from '../../apis/config.ts';
-import type { Deadline } from '../../apis/deadline.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { GuardState, PolicyChange } from './guard-state.ts';
 import { policyChanges } from './holds.ts';

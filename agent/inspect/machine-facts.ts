@@ -4,7 +4,7 @@ import os from 'node:os';
 import { promisify } from 'node:util';
 import type { JsonObject, Nftables } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
-import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
+import { CONFIG_FIELDS } from '../../apis/shown-fields.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { knownFields } from '../../lib/sharing/known-fields.ts';

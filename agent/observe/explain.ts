@@ -1,10 +1,14 @@
-import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, Exemption, FailsafeEntry } from '../../apis/config.ts';
-import { sparesLocalPods } from '../../apis/exemptions.ts';
-import { failsafeList, failsafePeers, isSkippable } from '../../apis/failsafe.ts';
-import type { Considered, Explanation, Flow, FlowAnswer } from '../../apis/flow.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
+import { failsafeList, failsafePeers, isSkippable, sparesLocalPods } from '../../apis/exemptions.ts';
+import {
+  type Considered,
+  type Explanation,
+  type Flow,
+  type FlowAnswer,
+  PROTOCOL_NUMBERS,
+} from '../../apis/flow.ts';
+import { BASELINE_PRIORITY } from '../../apis/order.ts';
 import type { Address } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import {

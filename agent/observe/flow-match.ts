@@ -1,17 +1,17 @@
-import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState, PortMatch, ServiceSet } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
 import {
   DHCP,
   DHCP_ANSWERED_AT,
   dropsSpoofed,
+  failsafePeers,
+  isSkippable,
   judgesLocalPods,
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
 } from '../../apis/exemptions.ts';
-import { failsafePeers, isSkippable } from '../../apis/failsafe.ts';
-import type { Considered } from '../../apis/flow.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
+import { type Considered, PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { BASELINE_PRIORITY } from '../../apis/order.ts';
 import { type ResolvedPeer, resolvedPeers } from '../../apis/resolved-peers.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';

@@ -1,9 +1,7 @@
-import type { NodeState } from '../../apis/compiled.ts';
+import { groupNumber, type NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Flow } from '../../apis/flow.ts';
+import { type Flow, PROTOCOL_NUMBERS } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
-import { groupNumber } from '../../apis/rule-peer.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 

@@ -5,11 +5,11 @@ import {
   type CompiledRule,
   emptyNodeState,
   type NodeState,
+  namedBy,
   type ServiceSet,
 } from '../../apis/compiled.ts';
 import { type HeldView, HeldViews } from '../../apis/held-view.ts';
 import { compareRules } from '../../apis/order.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 import {
   type BookmarkUpdate,
   type Endpoints,

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
-import { snapshot } from '../../apis/snapshot.ts';
-import type { Message } from '../../apis/wire.ts';
+import { type Message, snapshot } from '../../apis/wire.ts';
 import { formatMembers, toMemberSet } from '../../lib/net/member-set.ts';
 import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import { scenario } from '../../test/generate/scenario.ts';

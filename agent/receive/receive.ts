@@ -1,13 +1,13 @@
-import type {
-  AddressSet,
-  CompiledRule,
-  NodeState,
-  ServiceMember,
-  ServiceSet,
-  UnknownFields,
+import {
+  type AddressSet,
+  type CompiledRule,
+  type NodeState,
+  namedBy,
+  type ServiceMember,
+  type ServiceSet,
+  type UnknownFields,
 } from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 import {
   type AddressSetMessage,
   type BookmarkMessage,

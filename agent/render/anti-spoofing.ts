@@ -1,7 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { dropsSpoofed } from '../../apis/exemptions.ts';
-import { failsafePeers } from '../../apis/failsafe.ts';
+import { dropsSpoofed, failsafePeers } from '../../apis/exemptions.ts';
 import { type Cidr, parseCidr } from '../../lib/net/address.ts';
 import { familiesOf, recordRule } from './rule-chain.ts';
 import type { SetMatches } from './rule-matches.ts';

@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
-import { failsafeList } from '../../apis/failsafe.ts';
+import { failsafeList } from '../../apis/exemptions.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { BITS, FAMILIES, type Family, parseAddress, WIDTH } from '../../lib/net/address.ts';

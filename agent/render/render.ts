@@ -1,7 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { judgesLocalPods } from '../../apis/exemptions.ts';
-import { failsafeList } from '../../apis/failsafe.ts';
+import { failsafeList, judgesLocalPods } from '../../apis/exemptions.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { ExtraRules } from '../extension/extension.ts';

@@ -1,6 +1,5 @@
-import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
-import { sparesLocalPods } from '../../apis/exemptions.ts';
-import { isSkippable } from '../../apis/failsafe.ts';
+import { isSkippable, sparesLocalPods } from '../../apis/exemptions.ts';
+import { BASELINE_PRIORITY } from '../../apis/order.ts';
 import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import type { IndexRule } from './index/match-entry.ts';
 import type { Chain } from './ruleset.ts';

@@ -1,6 +1,6 @@
 import { type CompiledRule, isDenying, type NodeState } from '../../apis/compiled.ts';
-import type { DataplaneName } from '../../apis/dataplanes.ts';
-import { isSkippable } from '../../apis/failsafe.ts';
+import type { DataplaneName } from '../../apis/config.ts';
+import { isSkippable } from '../../apis/exemptions.ts';
 import {
   AGENT_FEATURES,
   EGRESS_FEATURE,

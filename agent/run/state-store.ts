@@ -1,9 +1,7 @@
-import type { NodeState } from '../../apis/compiled.ts';
+import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
-import { snapshotText } from '../../apis/snapshot.ts';
 import type { Endpoints, WrittenEndpoints } from '../../apis/stream.ts';
-import type { Message, NodeMessage } from '../../apis/wire.ts';
+import { type Message, type NodeMessage, snapshotText } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';

@@ -1,7 +1,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Config } from '../config.ts';
+import type { Part } from './address-space.ts';
 import { DEFAULT_LEAF, type Evaluated } from './entry.ts';
-import type { Part } from './partition.ts';
 import type { ListEntry, RuleList } from './rule-list.ts';
 import {
   entriesBeforeRules,

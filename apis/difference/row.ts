@@ -1,8 +1,7 @@
 import { parseAddress } from '../../lib/net/address.ts';
 import type { Range } from '../../lib/net/ranges.ts';
-import type { Flow, Verdict } from '../flow.ts';
+import { type Flow, PROTOCOL_NUMBERS, type Verdict } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
 
 /** The rule that decides. */
 export interface DecidingRule {

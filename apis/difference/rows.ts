@@ -1,20 +1,17 @@
 import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
 import { addressRangeText, type Interval } from '../../lib/net/interval.ts';
-import type { Range } from '../../lib/net/ranges.ts';
-import { appendRange, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
+import { appendRange, type Range, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { compareBigInts, compareText } from '../../lib/sharing/order.ts';
+import { LAST_LINK_GROUP } from '../compiled.ts';
+import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { LAST_LINK_GROUP } from '../rule-peer.ts';
-import { byPeer, byService, type UnitOfProfiles } from './by-service.ts';
-import { Combinations } from './combinations.ts';
+import type { Part } from './address-space.ts';
 import type { Leaves } from './entry.ts';
-import type { Part } from './partition.ts';
 import type { Row } from './row.ts';
 import { NUMBERED, OTHER } from './service-space.ts';
 import type { SetTable } from './set-table.ts';
-import type { Unit } from './units.ts';
+import { byPeer, byService, type Unit, type UnitOfProfiles } from './units.ts';
 
 /** The flows of a row, with the addresses of its peers as numbers. */
 export interface NumberedRow {
@@ -320,4 +317,34 @@ function sorted(rows: readonly NumberedRow[]): NumberedRow[] {
     .map((one) => ({ one, first: first(one), rest: JSON.stringify({ ...one.row, peers: null }) }))
     .sort((a, b) => compareBigInts(a.first, b.first) || compareText(a.rest, b.rest))
     .map(({ one }) => one);
+}
+
+/** Sets of small numbers, each set once, as numbers themselves. */
+class Combinations {
+  readonly #sets: (readonly number[])[] = [];
+  readonly #numbers = new Map<string, number>();
+  readonly #unions = new Map<string, number>();
+
+  /** @param values in any order, each once */
+  numberOf(values: readonly number[]): number {
+    const sorted = values.toSorted((a, b) => a - b);
+    const key = sorted.join();
+    const known = this.#numbers.get(key) ?? this.#sets.push(sorted) - 1;
+    this.#numbers.set(key, known);
+    return known;
+  }
+
+  /** @param sets disjoint ones */
+  union(sets: readonly number[]): number {
+    const [first, ...others] = sets;
+    if (first !== undefined && others.length === 0) return first;
+    const key = sets.join();
+    const known = this.#unions.get(key) ?? this.numberOf(sets.flatMap((set) => this.values(set)));
+    this.#unions.set(key, known);
+    return known;
+  }
+
+  values(set: number): readonly number[] {
+    return this.#sets[set] ?? [];
+  }
 }

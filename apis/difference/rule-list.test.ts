@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { DEFAULT_LEAF } from './entry.ts';
-import type { PreparedRule } from './prepared-rule.ts';
+import { DEFAULT_LEAF, type PreparedRule } from './entry.ts';
 import { relevantRules } from './rule-list.ts';
 import type { Box } from './service-space.ts';
 

@@ -1,11 +1,9 @@
-import type { Range } from '../../lib/net/ranges.ts';
-import { unionRanges } from '../../lib/net/ranges.ts';
+import { type Range, unionRanges } from '../../lib/net/ranges.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { firstAt } from '../../lib/sharing/order.ts';
-import type { RuleListEntry } from './entry.ts';
-import type { Part } from './partition.ts';
-import type { PreparedRule } from './prepared-rule.ts';
-import { overlaps } from './ranges.ts';
+import type { Part } from './address-space.ts';
+import type { PreparedRule, RuleListEntry } from './entry.ts';
+import { overlaps } from './service-space.ts';
 
 /** An entry, and whether its rule is asked about: in a comparison, if the other state lacks it. */
 export interface ListEntry extends RuleListEntry {

@@ -1,9 +1,8 @@
 import { ipv4Number, lastAddress, parseAddress, WIDTH } from '../../lib/net/address.ts';
 import { type FamilyMembers, sameMembers, unpackAddress } from '../../lib/net/member-set.ts';
 import type { AddressSet, ServiceSet } from '../compiled.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { type AddressSpace, ipv4Space, ipv6Space } from './address-space.ts';
-import type { Part } from './partition.ts';
+import { PROTOCOL_NUMBERS } from '../flow.ts';
+import { type AddressSpace, ipv4Space, ipv6Space, type Part } from './address-space.ts';
 import type { Box } from './service-space.ts';
 
 /** The ports of a Service's addresses, and the set of the addresses that have all of them. */

@@ -1,21 +1,20 @@
 import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
 import { complement, type Range, type Ranges } from '../../lib/net/ranges.ts';
-import type { CompiledRule, NodeState } from '../compiled.ts';
+import { type CompiledRule, LAST_LINK_GROUP, type NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import {
   DHCP,
   dropsSpoofed,
+  failsafeList,
+  failsafePeers,
   judgesLocalPods,
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
 } from '../exemptions.ts';
-import { failsafeList, failsafePeers } from '../failsafe.ts';
+import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
-import { LAST_LINK_GROUP } from '../rule-peer.ts';
-import type { Leaves, Protected, RuleListEntry } from './entry.ts';
-import type { Part } from './partition.ts';
-import { type PreparedRule, preparedRule } from './prepared-rule.ts';
+import type { Part } from './address-space.ts';
+import { type Leaves, type PreparedRule, type Protected, preparedRule, type RuleListEntry } from './entry.ts';
 import type { RuleList } from './rule-list.ts';
 import { type Box, wholeBox } from './service-space.ts';
 import type { SetTable } from './set-table.ts';

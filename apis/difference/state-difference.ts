@@ -1,11 +1,10 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { DEFAULT_LEAF, type Leaf, Leaves } from './entry.ts';
+import type { Part } from './address-space.ts';
+import { DEFAULT_LEAF, type Leaf, Leaves, type PreparedRule } from './entry.ts';
 import type { Comparing } from './first-match.ts';
-import type { Part } from './partition.ts';
 import { PeerRules, type StateRules } from './peer-rules.ts';
-import type { PreparedRule } from './prepared-rule.ts';
 import type { Row } from './row.ts';
 import { type NumberedRow, RowCollector } from './rows.ts';
 import { ownRules, RuleList, relevantRules } from './rule-list.ts';

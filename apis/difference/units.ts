@@ -1,12 +1,13 @@
-import type { Ranges } from '../../lib/net/ranges.ts';
+import { type Range, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
+import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction } from '../objects.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import { type Budget, partition, toggledAt } from './address-space.ts';
 import type { Evaluated } from './entry.ts';
 import { type Changed, type Comparing, changedFlows, isDistinct } from './first-match.ts';
 import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
 /** The meaning of the two numbers of a row's protocols; `none`: all flows of the protocols. */
-export type UnitKind = 'none' | 'ports' | 'icmp' | 'igmp';
+type UnitKind = 'none' | 'ports' | 'icmp' | 'igmp';
 
 /** Flows of one peer with the same two outcomes. */
 export interface Unit {
@@ -42,7 +43,7 @@ export function unitsOf(
 }
 
 /** Joins the protocols with the same flows. */
-export class UnitCollector {
+class UnitCollector {
   readonly #direction: Direction;
   readonly #found = new Map<string, { unit: Omit<Unit, 'protocols'>; protocols: number[]; tag: string }>();
 
@@ -82,4 +83,138 @@ function isWhole([only, ...others]: Ranges, [first, last]: readonly [number, num
 function kindOf(protocol: number): UnitKind {
   if (protocol === icmp || protocol === icmpv6) return 'icmp';
   return protocol === igmp ? 'igmp' : 'ports';
+}
+
+/** A unit, and the profiles (lists of units) in which its flows are, by index. */
+export interface UnitOfProfiles {
+  readonly unit: Unit;
+  readonly profiles: readonly number[];
+}
+
+/** The units of all profiles; the profiles in which each is. */
+export function byPeer(profiles: readonly (readonly Unit[])[]): UnitOfProfiles[] {
+  const found = new Map<string, { readonly unit: Unit; readonly profiles: number[] }>();
+  for (const [i, units] of profiles.entries()) {
+    for (const unit of units) {
+      const key = JSON.stringify(unit);
+      const known = found.get(key);
+      if (known === undefined) found.set(key, { unit, profiles: [i] });
+      else known.profiles.push(i);
+    }
+  }
+  return [...found.values()];
+}
+
+/** The flows of a protocol in a profile. */
+interface Area {
+  readonly profile: number;
+  readonly xs: Ranges;
+  readonly ys: Ranges;
+}
+
+/**
+ * Profiles in all parts together; with more, the rows have so many peers that nobody reads them.
+ */
+const MOST_IN_PARTS = 1_000_000;
+
+/**
+ * The same flows, divided by protocol and port first: all flows with the same profiles make one
+ * unit. Fewer where many peers differ in a few ports each. Null: it would be too much work, which
+ * is quadratic where each profile has other ports.
+ */
+export function byService(
+  profiles: readonly (readonly Unit[])[],
+  direction: Direction,
+): UnitOfProfiles[] | null {
+  const wholes = new Map<number, { readonly xs: Ranges; readonly ys: Ranges }>();
+  /** The same ones each time: `parts` is quick where they are the only ones. */
+  const wholeOf = (protocol: number) => {
+    const { x, y } = wholeBox(protocol, direction);
+    const whole = wholes.get(protocol) ?? { xs: [x], ys: [y] };
+    wholes.set(protocol, whole);
+    return whole;
+  };
+  const pairs = new Map<string, { before: number; after: number; areas: Map<number, Area[]> }>();
+  for (const [profile, units] of profiles.entries()) {
+    for (const { before, after, protocols, xs, ys } of units) {
+      const key = `${before} ${after}`;
+      const pair = pairs.get(key) ?? { before, after, areas: new Map() };
+      pairs.set(key, pair);
+      for (const protocol of protocols) {
+        const whole = wholeOf(protocol);
+        const areas = pair.areas.get(protocol) ?? [];
+        pair.areas.set(protocol, areas);
+        areas.push({ profile, xs: xs ?? whole.xs, ys: ys ?? whole.ys });
+      }
+    }
+  }
+  const units = new UnitCollector(direction);
+  const budget = { left: MOST_IN_PARTS };
+  for (const { before, after, areas } of pairs.values()) {
+    for (const [protocol, own] of areas) {
+      const found = divided(own, budget);
+      if (budget.left < 0) return null;
+      for (const { xs, ys, profiles: among } of found) {
+        units.add(protocol, { before, after, xs, ys }, among.join());
+      }
+    }
+  }
+  return units.all().map(({ unit, tag }) => ({ unit, profiles: tag.split(',').map(Number) }));
+}
+
+/** Divides the first number by the areas there, then the second. */
+function divided(
+  areas: readonly Area[],
+  budget: Budget,
+): { xs: Ranges; ys: Ranges; profiles: readonly number[] }[] {
+  const lists = areas.map(({ xs }) => xs);
+  return parts(lists, budget).flatMap(({ ranges: xs, within }) => {
+    const here = within.flatMap((i) => areas[i] ?? []);
+    const others = here.map(({ ys }) => ys);
+    return parts(others, budget).map(({ ranges: ys, within: own }) => ({
+      xs,
+      ys,
+      profiles: own.map((i) => here[i]?.profile ?? 0).sort((a, b) => a - b),
+    }));
+  });
+}
+
+/** The numbers that are within the same lists of ranges. */
+function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; within: readonly number[] }[] {
+  const [first] = lists;
+  if (first === undefined) return [];
+  if (lists.every((one) => one === first)) {
+    budget.left -= lists.length;
+    return [{ ranges: first, within: [...lists.keys()] }];
+  }
+  const ends = endsOf(lists);
+  const cuts = distinct(ends.at);
+  return partition(toggledAt(cuts, ends), { budget })
+    .filter(({ sets }) => sets.length > 0)
+    .map(({ sets, pieces }) => ({
+      within: sets,
+      ranges: unionRanges(pieces.map((i): Range => [cuts[i] ?? 0, (cuts[i + 1] ?? 0) - 1])),
+    }));
+}
+
+/** Packed: of thousands of profiles, these are the most numbers of a comparison. */
+function endsOf(lists: readonly Ranges[]): { readonly at: Float64Array; readonly sets: Uint32Array } {
+  const count = lists.reduce((sum, ranges) => sum + 2 * ranges.length, 0);
+  const at = new Float64Array(count);
+  const sets = new Uint32Array(count);
+  let next = 0;
+  for (const [set, ranges] of lists.entries()) {
+    for (const [first, last] of ranges) {
+      sets[next] = set;
+      at[next++] = first;
+      sets[next] = set;
+      at[next++] = last + 1;
+    }
+  }
+  return { at, sets };
+}
+
+/** Sorted. */
+function distinct(numbers: Float64Array): Float64Array {
+  return numbers.toSorted().filter((one, i, sorted) => one !== sorted[i - 1]);
 }

@@ -1,3 +1,5 @@
+import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import type { Interval } from '../../lib/net/interval.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import {
   type Candidacy,
@@ -12,7 +14,6 @@ import {
   slotKey,
   type TunnelEnd,
 } from './node-egress.ts';
-import { formatRange, readRange } from './range-text.ts';
 
 /**
  * A NodeEgress, but for its sets of members, as entries of parts: the unit of the stream, the state
@@ -106,4 +107,19 @@ export function fromEntries(
 
 function byNumber<T>(map: ReadonlyMap<string, T>): (readonly [number, T])[] {
   return [...map].map(([key, value]) => [Number(key), value] as const).sort(([a], [b]) => a - b);
+}
+
+/** `FIRST-LAST`, or the address if it is one. */
+export function formatRange(family: Family, { first, last }: Interval): string {
+  const from = formatAddress({ family, value: first });
+  return first === last ? from : `${from}-${formatAddress({ family, value: last })}`;
+}
+
+/** Reads `formatRange`. Throws if the text is not valid. */
+export function readRange(text: string): { readonly family: Family; readonly range: Interval } {
+  const [from = '', to = from, ...more] = text.split('-');
+  const [first, last] = [parseAddress(from), parseAddress(to)];
+  if (first === null || first.family !== last?.family || first.value > last.value || more.length > 0)
+    throw new Error(`egress: ${JSON.stringify(text)} is not a valid range`);
+  return { family: first.family, range: { first: first.value, last: last.value } };
 }

@@ -17,7 +17,7 @@ import {
   text,
   where,
 } from '../schema/shape.ts';
-import type { EgressPart, EgressValues } from './entries.ts';
+import { type EgressPart, type EgressValues, formatRange, readRange } from './entries.ts';
 import {
   type Candidacy,
   type DestinationRange,
@@ -32,7 +32,6 @@ import {
   type OwnedSlot,
   type TunnelEnd,
 } from './node-egress.ts';
-import { formatRange, readRange } from './range-text.ts';
 
 /** The JSON of an entry. */
 export function toWrittenEntry<P extends EgressPart>(part: P, key: string, value: EgressValues[P]): unknown {

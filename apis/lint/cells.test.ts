@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RuleListEntry } from '../difference/entry.ts';
-import { PROTOCOL_NUMBERS } from '../protocols.ts';
+import { PROTOCOL_NUMBERS } from '../flow.ts';
 import { cellsOf, type FlowCell } from './cells.ts';
 
 const { tcp } = PROTOCOL_NUMBERS;

@@ -5,10 +5,9 @@ import type { SetTable } from '../difference/set-table.ts';
 import type { List } from '../difference/side.ts';
 import { witnessOf } from '../difference/witness.ts';
 import type { Flow } from '../flow.ts';
-import type { FlowCell } from './cells.ts';
+import { type CellOutcome, cellOutcome, type FlowCell } from './cells.ts';
 import type { Finding, FindingKind } from './finding.ts';
 import type { LintedRule, ListLint, PeerCells } from './list-lint.ts';
-import { type CellOutcome, cellOutcome } from './outcome.ts';
 import type { FactsCollector, RuleFacts } from './rule-facts.ts';
 
 interface ListFindings {

@@ -1,11 +1,10 @@
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
-import type { CompiledRule } from '../compiled.ts';
+import { type CompiledRule, LAST_LINK_GROUP } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import type { Part } from '../difference/partition.ts';
+import type { Part } from '../difference/address-space.ts';
 import { PeerRules, type StateRules } from '../difference/peer-rules.ts';
 import { RuleList, relevantRules } from '../difference/rule-list.ts';
 import { groupClasses, type List, projected, type Side, usedSets } from '../difference/side.ts';
-import { LAST_LINK_GROUP } from '../rule-peer.ts';
 import { cellsOf, type FlowCell } from './cells.ts';
 import { FactsCollector, type Shares } from './rule-facts.ts';
 

@@ -1,6 +1,5 @@
 import { DEFAULT_LEAF, type RuleListEntry } from '../difference/entry.ts';
-import type { FlowCell } from './cells.ts';
-import { type CellOutcome, cellOutcome, decidedBy, isSkipped } from './outcome.ts';
+import { type CellOutcome, cellOutcome, decidedBy, type FlowCell, isSkipped } from './cells.ts';
 
 /** Stands for "no rule" among the orders of rules. */
 export const NO_RULE = -1;

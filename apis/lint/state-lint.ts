@@ -1,9 +1,8 @@
 import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
-import { Leaves } from '../difference/entry.ts';
-import type { Part } from '../difference/partition.ts';
-import type { PreparedRule } from '../difference/prepared-rule.ts';
+import type { Part } from '../difference/address-space.ts';
+import { Leaves, type PreparedRule } from '../difference/entry.ts';
 import { mayMatchFlowsOf } from '../difference/same-flows.ts';
 import { SetTable } from '../difference/set-table.ts';
 import { type List, RULE_LISTS, type Side, sideOf } from '../difference/side.ts';

@@ -1,7 +1,6 @@
-import { EXEMPTIONS } from '../config.ts';
-import { DATAPLANE_NAMES } from '../dataplanes.ts';
+import { DATAPLANE_NAMES, EXEMPTIONS } from '../config.ts';
+import { ROLLOUT_FIELDS } from '../rollout.ts';
 import type { JsonSchema } from './json-schema.ts';
-import { ROLLOUT_FIELDS } from './rollout.ts';
 
 const port: JsonSchema = { type: 'integer', minimum: 1, maximum: 65535 };
 

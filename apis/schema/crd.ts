@@ -1,12 +1,12 @@
+import { POLICY_STATUS_SCHEMA } from '../policy-status.ts';
+import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from '../validate/egress/status.ts';
+import { CLUSTER_GROUP_SCHEMA } from '../validate/group.ts';
+import { GUARDRAIL_SCHEMA, GUARDRAIL_STATUS_SCHEMA } from '../validate/guardrail.ts';
+import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../validate/policy.ts';
+import { TIER_SCHEMA } from '../validate/tier.ts';
 import { EGRESS_GATEWAY_SCHEMA } from './egress-gateway.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from './egress-policy.ts';
-import { EGRESS_GATEWAY_STATUS_SCHEMA, EGRESS_POLICY_STATUS_SCHEMA } from './egress-status.ts';
-import { CLUSTER_GROUP_SCHEMA } from './group.ts';
-import { GUARDRAIL_SCHEMA, GUARDRAIL_STATUS_SCHEMA } from './guardrail.ts';
 import type { CrdChecks, CrdSchema, JsonSchema } from './json-schema.ts';
-import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
-import { POLICY_STATUS_SCHEMA } from './policy-status.ts';
-import { TIER_SCHEMA } from './tier.ts';
 
 /** An apiextensions.k8s.io/v1 CustomResourceDefinition, with the fields that ours use. */
 export interface CustomResourceDefinition {

@@ -1,7 +1,6 @@
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './crd-keywords.ts';
+import { labelSelector } from '../label-selector.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, kindSchema } from './crd-parts.ts';
 import type { CelRule, JsonSchema } from './json-schema.ts';
-import { kindSchema } from './kind.ts';
-import { labelSelector } from './selector.ts';
 
 /** Both ends of IP-IP would cost more than the API server allows; their form is in the pattern. */
 const RANGE: CelRule = {

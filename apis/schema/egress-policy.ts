@@ -1,15 +1,15 @@
+import { labelSelector } from '../label-selector.ts';
 import {
   ATOMIC_LIST,
   ATOMIC_OBJECT,
   alwaysRefused,
   CIDR,
   GRANULAR_OBJECT,
+  kindSchema,
   MOST,
   OBJECT_NAME,
-} from './crd-keywords.ts';
+} from './crd-parts.ts';
 import type { CelRule, CrdChecks, JsonSchema } from './json-schema.ts';
-import { kindSchema } from './kind.ts';
-import { labelSelector } from './selector.ts';
 
 /**
  * Fields of the cluster kind are in the schema of the namespaced kind too, so that they are not

@@ -37,7 +37,7 @@ function isPodTarget(raw: unknown): boolean {
 
 /**
  * Fields that select something else than Nodes are not in the schema, which reports them
- * (field-hint.ts).
+ * (schema-problem.ts).
  */
 export function checkAppliedTo(raw: unknown, path: FieldPath, found: Findings): void {
   for (const [index, item] of asList(raw).entries()) {

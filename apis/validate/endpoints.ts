@@ -2,8 +2,8 @@ import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { API_SERVER } from '../control-plane.ts';
 import type { EndpointSlice, Labels, Service, ServicePort } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
+import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './metadata.ts';
 import { isSubdomain } from './names.ts';
-import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type FieldPath, type Findings, hasError, show } from './problem.ts';
 
 /**

@@ -1,12 +1,74 @@
+import { labelSelector } from '../label-selector.ts';
 import type { ApiGroup, ClusterGroup, ClusterGroupSpec } from '../objects.ts';
-import { CLUSTER_GROUP_SCHEMA } from '../schema/group.ts';
-import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
+import {
+  ATOMIC_LIST,
+  ATOMIC_OBJECT,
+  kindSchema,
+  MOST,
+  OBJECT_NAME,
+  presentCount,
+} from '../schema/crd-parts.ts';
+import { asFields, asList, type FieldMap, type JsonSchema } from '../schema/json-schema.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { checkGroupName, checkNamespacedName } from './names.ts';
+import { IP_BLOCK_SCHEMA, NAMESPACED_NAME_SCHEMA, UNSUPPORTED } from './peer.ts';
 import { type Findings, hasError } from './problem.ts';
 import { reportSchema } from './schema-problem.ts';
 import { checkSelector, toSelector } from './selector.ts';
+
+export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
+  'Peers, or Nodes, under a name that policies use.',
+  {
+    // Atomic, because a group has one kind of member: a merge of two managers' halves would be a
+    // group that neither asked for, or an invalid one.
+    ...ATOMIC_OBJECT,
+    description: 'Exactly one kind of member, except that podSelector and namespaceSelector go together.',
+    properties: {
+      podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
+      namespaceSelector: labelSelector('Pods in the namespaces selected.'),
+      nodeSelector: labelSelector('The Nodes selected.'),
+      ipBlocks: {
+        ...ATOMIC_LIST,
+        description: 'CIDRs, OR-ed.',
+        items: {
+          ...IP_BLOCK_SCHEMA,
+          crd: {
+            cel: [
+              {
+                rule: '!has(self.except) || !isCIDR(self.cidr) || self.except.all(hole, isCIDR(hole) && cidr(self.cidr).containsCIDR(hole) && cidr(self.cidr).prefixLength() < cidr(hole).prefixLength())',
+                message: 'an exception must be a CIDR, part of the cidr and not the whole of it',
+              },
+            ],
+          },
+        },
+        crd: { maxItems: MOST.blocks },
+      },
+      serviceReference: {
+        ...NAMESPACED_NAME_SCHEMA,
+        description: 'The pods that the selector of a Service selects.',
+      },
+      childGroups: {
+        ...ATOMIC_LIST,
+        description: 'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
+        items: { type: 'string', crd: OBJECT_NAME },
+        crd: { maxItems: MOST.children },
+      },
+      externalEntitySelector: UNSUPPORTED,
+    },
+    crd: {
+      cel: [
+        {
+          rule:
+            `${presentCount(['nodeSelector', 'serviceReference'])} + (has(self.podSelector) || has(self.namespaceSelector) ? 1 : 0) + ` +
+            '(has(self.ipBlocks) && size(self.ipBlocks) > 0 ? 1 : 0) + (has(self.childGroups) && size(self.childGroups) > 0 ? 1 : 0) == 1',
+          message:
+            'needs exactly one of podSelector and/or namespaceSelector, nodeSelector, ipBlocks, serviceReference, childGroups',
+        },
+      ],
+    },
+  },
+);
 
 const SELECTORS = ['podSelector', 'namespaceSelector', 'nodeSelector'] as const;
 const LISTS: readonly string[] = ['ipBlocks', 'childGroups'];

@@ -1,8 +1,7 @@
 import { API_GROUPS, type ApiGroup, type ClusterGroup } from '../objects.ts';
-import { identityOf } from './identity.ts';
-import type { CrossProblem } from './objects.ts';
-import { type FieldPath, show } from './problem.ts';
-import { describeUnknown, sortedNames } from './unknown.ts';
+import { identityOf } from './metadata.ts';
+import { describeUnknown, sortedNames } from './nearest.ts';
+import { type CrossProblem, type FieldPath, show } from './problem.ts';
 
 /**
  * Finds a group by name, for an object of an API group; a group of the same API group takes

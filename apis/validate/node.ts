@@ -3,9 +3,8 @@ import { DRAIN_ANNOTATION } from '../egress/objects.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { canonicalCidr } from './ipblock.ts';
-import { toIdentity } from './metadata.ts';
+import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, toIdentity, unique } from './metadata.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
-import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type Findings, hasError, show } from './problem.ts';
 
 /** Further addresses of a Node, comma-separated. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { isList, unwrapList } from './lists.ts';
-import { type ValidateOptions, validateObject } from './object.ts';
+import { isList, unwrapList, type ValidateOptions, validateObject } from './object.ts';
 import { formatPath } from './problem.ts';
 
 const policy = (spec: object, apiVersion = 'nodewall.io/v1alpha1'): object => {

@@ -101,3 +101,9 @@ export function showText(text: string): string {
   const short = text.length > 80 ? `${text.slice(0, 77)}…` : text;
   return printable(JSON.stringify(short.toWellFormed()));
 }
+
+/** A problem that depends on several objects, and the object that it is reported for. */
+export interface CrossProblem<T> {
+  readonly object: T;
+  readonly problem: ObjectProblem;
+}

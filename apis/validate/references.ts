@@ -9,16 +9,15 @@ import {
   type NamespacedName,
   type Tier,
 } from '../objects.ts';
+import { BUILT_IN_TIERS, isBuiltInTier } from '../order.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
-import { BUILT_IN_TIERS, isBuiltInTier } from './builtin-tiers.ts';
-import { egressPaths } from './egress/paths.ts';
+import { egressPaths } from './egress/kinds.ts';
 import { type GroupLookup, groupLookup, membersOf, type UnusableGroups, unknownGroup } from './groups.ts';
 import { REQUIRED_LISTS } from './guardrail.ts';
-import { identityOf } from './identity.ts';
-import type { CrossProblem } from './objects.ts';
+import { identityOf } from './metadata.ts';
+import { describeUnknown, sortedNames } from './nearest.ts';
 import { PEER_FIELD } from './peer.ts';
-import { type FieldPath, show } from './problem.ts';
-import { describeUnknown, sortedNames } from './unknown.ts';
+import { type CrossProblem, type FieldPath, show } from './problem.ts';
 
 /** A field that refers to something outside of its object. */
 export type Reference =

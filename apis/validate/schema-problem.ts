@@ -1,11 +1,10 @@
-import { checkSchema, type FieldPath, type JsonSchema, type SchemaProblem } from '../schema/json-schema.ts';
-import { fieldHint } from './field-hint.ts';
+import { checkSchema, type JsonSchema, type SchemaProblem } from '../schema/json-schema.ts';
+import { POD_TARGETS } from './applied-to.ts';
 import { suggestion } from './nearest.ts';
-import type { Findings } from './problem.ts';
-import { show } from './problem.ts';
+import { type FieldPath, type Findings, show } from './problem.ts';
 
 /** The message for an unknown field that users plausibly write; null: no special message. */
-export type FieldHint = (path: FieldPath) => string | null;
+type FieldHint = (path: FieldPath) => string | null;
 
 /** Reports every violation of the schema as a human-readable message. */
 export function reportSchema(
@@ -105,4 +104,59 @@ function typeHint(path: FieldPath, { type }: JsonSchema, value: unknown): string
     return '; put it in quotes';
   if (type === 'array') return '; put "- " before each item';
   return '';
+}
+
+/**
+ * The message for an unknown field that users plausibly write at this path; null: no special
+ * message.
+ */
+function fieldHint(path: FieldPath): string | null {
+  const field = String(path.at(-1));
+  const around = String(path.at(-2));
+  const list = String(path.at(-3));
+  if (list === 'appliedTo') return appliedToHint(field);
+  if (list === 'ingress') {
+    if (field === 'to') return 'is a field of egress rules; an ingress rule has "from"';
+    if (field === 'toServices') return 'is only allowed in egress rules';
+  }
+  if (list === 'egress' && field === 'from') return 'is a field of ingress rules; an egress rule has "to"';
+  if (field === '<<') return 'merge keys can only add fields that are known here';
+  if (field === 'spec' && around === 'spec') return 'unknown field; does "spec" appear twice?';
+  return null;
+}
+
+function appliedToHint(field: string): string | null {
+  if (field === 'externalEntitySelector') return 'is not supported for Nodes';
+  if (field === 'nodeName' || field === 'nodes')
+    return 'unknown field; Nodes are selected by label, with nodeSelector';
+  if (!(POD_TARGETS as readonly string[]).includes(field)) return null;
+  return 'is not allowed here: nodewall applies policies to Nodes only; use nodeSelector';
+}
+
+/** Fields of other projects' egress objects, and what stands for them here. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ippools: 'write addresses: {pools: [{ranges: […]}]}',
+  clusterDefault: 'write default: true',
+  egressGatewayName: 'write gateway: NAME',
+  egressgateway: 'write gateway: NAME',
+  destSubnet: 'write to: […]',
+  destinationCIDRs: 'write to: […]',
+  excludedCIDRs: 'write except: […]',
+  egressIP: 'write address: {allocation: Fixed, ipv4: …}',
+  egressIPs: 'write address: {allocation: Fixed, ipv4: …, ipv6: …}',
+};
+
+const APPLIED_TO: readonly string[] = ['podSelector', 'namespaceSelector', 'podSubnets'];
+
+/** The message for an unknown field of an egress object; null: no special message. */
+export function egressFieldHint(path: FieldPath): string | null {
+  const field = String(path.at(-1));
+  const isInSpec = path.length === 2 && path[0] === 'spec';
+  if (isInSpec && Object.hasOwn(ELSEWHERE, field)) return `unknown field; ${ELSEWHERE[field]}`;
+  if (isInSpec && field === 'podSubnet') {
+    return 'unknown field; write appliedTo: [{podSubnets: […]}] in a ClusterEgressPolicy';
+  }
+  if (isInSpec && APPLIED_TO.includes(field)) return `unknown field; write appliedTo: [{${field}: …}]`;
+  if (isInSpec && field === 'spec') return 'unknown field; does "spec" appear twice?';
+  return null;
 }

@@ -1,11 +1,16 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
-import { DEFAULT_CONFIG } from '../config.ts';
-import { DATAPLANE_LIMITS } from '../dataplanes.ts';
+import {
+  DATAPLANE_LIMITS,
+  DEFAULT_CONFIG,
+  type FailsafeEntry,
+  type FailsafePeers,
+  NAMED_PEERS,
+} from '../config.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
-import { checkEgressSettings } from './egress-settings.ts';
-import { checkCidrs } from './ipblock.ts';
+import { canonicalCidr, checkCidr, checkCidrs } from './ipblock.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
+import { checkPort } from './service.ts';
 
 /**
  * Checks of interfaceGroupFile, masquerade, nodeCIDRs, names and log that the schema cannot
@@ -92,4 +97,80 @@ function checkServer(text: string, path: FieldPath, found: Findings): void {
   const form =
     'an address, as in 192.0.2.53 or 2001:db8::53, or one with a port, as in 192.0.2.53:5353 or [2001:db8::53]:5353';
   found.error(path, `must be ${form}, not ${show(text)}`);
+}
+
+/** Checks of the configuration for egress gateways that the schema cannot express. */
+function checkEgressSettings(raw: FieldMap, found: Findings): void {
+  const { inside, serviceCIDRs } = asFields(raw.egress) ?? {};
+  checkCidrs(inside, ['egress', 'inside'], found);
+  checkCidrs(serviceCIDRs, ['egress', 'serviceCIDRs'], found);
+  if (asFields(raw.featureGates)?.EgressGateway === true && raw.dataplane === 'iptables') {
+    found.error(['dataplane'], EGRESS_NEEDS_NFTABLES);
+  }
+}
+
+/** The message for the dataplane that cannot steer packets. */
+export const EGRESS_NEEDS_NFTABLES =
+  'iptables has no egress gateways; set dataplane: nftables, or turn feature gate EgressGateway off';
+
+/**
+ * Checks that a leader has time for another attempt before it must cease, and ceases before another
+ * one leads.
+ */
+export function checkLeaderElection(raw: FieldMap, found: Findings): void {
+  const times = { ...DEFAULT_CONFIG.leaderElection, ...raw };
+  for (const [shorter, longer] of ORDER) {
+    const [short, long] = [times[shorter], times[longer]];
+    if (typeof short !== 'number' || typeof long !== 'number' || short < long) continue;
+    const message =
+      shorter in raw
+        ? `${short} must be below ${longer}, which is ${long}`
+        : `${long} must be above ${shorter}, which is ${short}`;
+    found.error(['leaderElection', shorter in raw ? shorter : longer], message);
+  }
+}
+
+const ORDER = [
+  ['renewDeadline', 'leaseDuration'],
+  ['retryPeriod', 'renewDeadline'],
+] as const;
+
+/** An entry of the failsafe list as written in the configuration. */
+export interface RawFailsafe {
+  readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
+  readonly port?: number;
+  readonly endPort?: number;
+  readonly peers: FailsafePeers;
+}
+
+/** Checks of an entry that the schema cannot express. */
+export function checkFailsafe(raw: unknown, path: FieldPath, found: Findings): void {
+  checkPort(raw, path, found);
+  const { peers } = asFields(raw) ?? {};
+  const at = [...path, 'peers'];
+  if (peers === undefined || NAMED_PEERS.some((name) => name === peers)) return;
+  if (!Array.isArray(peers)) {
+    found.error(at, `must be nodes, controllers, any or a list of CIDRs, not ${show(peers)}`);
+    return;
+  }
+  if (peers.length === 0) found.error(at, 'is empty; it must be nodes, controllers, any or a list of CIDRs');
+  for (const [index, peer] of peers.entries()) {
+    if (typeof peer === 'string') checkCidr(peer, [...at, index], found);
+    else found.error([...at, index], `must be a CIDR, not ${show(peer)}`);
+  }
+}
+
+/** Converts an entry that passed the checks. */
+export function toFailsafe({ protocol = 'TCP', port, endPort, peers }: RawFailsafe): FailsafeEntry {
+  return {
+    protocol: ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol],
+    ports: port === undefined ? [0, 65535] : [port, endPort ?? port],
+    peers: typeof peers === 'string' ? peers : peers.map(canonicalCidr),
+  };
+}
+
+/** The API server, from its load balancers. */
+export function fromLoadBalancers(cidrs: readonly string[]): FailsafeEntry[] {
+  if (cidrs.length === 0) return [];
+  return [{ protocol: 'tcp', ports: [6443, 6443], peers: cidrs.map(canonicalCidr), apiServer: true }];
 }

@@ -2,8 +2,7 @@ import { netstateText } from '../../agent/egress/apply/netstate-text.ts';
 import { toNetstate } from '../../agent/egress/render/netstate.ts';
 import { USUAL_MTU } from '../../agent/egress/render/tunnel.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
+import { type Config, DEFAULT_EGRESS_GROUP } from '../../apis/config.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import type {
   DestinationRange,

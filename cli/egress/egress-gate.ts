@@ -1,7 +1,5 @@
-import type { Config } from '../../apis/config.ts';
-import type { DataplaneName } from '../../apis/dataplanes.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../apis/egress/link-group.ts';
-import { EGRESS_NEEDS_NFTABLES } from '../../apis/validate/egress-settings.ts';
+import { type Config, type DataplaneName, DEFAULT_EGRESS_GROUP } from '../../apis/config.ts';
+import { EGRESS_NEEDS_NFTABLES } from '../../apis/validate/settings.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 
 /** Throws a CommandError if egress gateways are on where they can't be enforced. */

@@ -1,7 +1,12 @@
-import { type PoolRange, parsePoolRange } from '../../apis/egress/pool-range.ts';
 import type { LabelSelector } from '../../apis/objects.ts';
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { canonicalAddress, checkAddress, checkRange } from '../../apis/validate/egress/addresses.ts';
+import {
+  canonicalAddress,
+  checkAddress,
+  checkRange,
+  type PoolRange,
+  parsePoolRange,
+} from '../../apis/validate/egress/addresses.ts';
 import { selectsAll } from '../../apis/validate/egress/gateway.ts';
 import { show } from '../../apis/validate/problem.ts';
 import { checkSelector, toSelector } from '../../apis/validate/selector.ts';

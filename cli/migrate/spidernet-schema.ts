@@ -1,5 +1,5 @@
+import { labelSelector } from '../../apis/label-selector.ts';
 import { asFields, type FieldMap, type JsonSchema } from '../../apis/schema/json-schema.ts';
-import { labelSelector } from '../../apis/schema/selector.ts';
 
 const ANY: JsonSchema = {};
 const TEXT: JsonSchema = { type: 'string' };

@@ -1,8 +1,7 @@
-import { parsePoolRange } from '../../apis/egress/pool-range.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { checkMetadata } from '../../apis/validate/metadata.ts';
+import { parsePoolRange } from '../../apis/validate/egress/addresses.ts';
+import { checkMetadata, readNamespace } from '../../apis/validate/metadata.ts';
 import { nearest } from '../../apis/validate/nearest.ts';
-import { readNamespace } from '../../apis/validate/parts.ts';
 import { hasError, show } from '../../apis/validate/problem.ts';
 import { reportSchema } from '../../apis/validate/schema-problem.ts';
 import { toPool } from '../../controller/egress/pool.ts';

@@ -1,6 +1,6 @@
 import { html, type TemplateResult } from 'lit';
 import type { CellState } from '../../apis/console.ts';
-import type { NodePhase } from '../../apis/node-phase.ts';
+import type { NodePhase } from '../../apis/node-report.ts';
 import type { PolicyPhase } from '../../apis/policy-status.ts';
 import type { RolloutState } from '../../apis/rollout.ts';
 

@@ -1,11 +1,9 @@
-import { allFlows } from '../../apis/all-flows.ts';
-import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { CONTROLLERS_PATH, type ControllerList } from '../../apis/controller-state.ts';
-import { LOG_FIELDS } from '../../apis/log-fields.ts';
-import { FLOWS_LEFT_OUT, type NodeFlows } from '../../apis/node-flows.ts';
+import { allFlows, FLOWS_LEFT_OUT, type NodeFlows } from '../../apis/node-flows.ts';
 import { type NodeData, QUESTION_PATIENCE } from '../../apis/node-question.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
+import { CONFIG_FIELDS, LOG_FIELDS } from '../../apis/shown-fields.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { pathPart, type SupportBundle } from '../../lib/process/bundle.ts';
 import { atOnce, Lane } from '../../lib/process/lane.ts';

@@ -1,5 +1,5 @@
-import { CONFIG_FIELDS } from '../../apis/config-fields.ts';
 import type { NodeData } from '../../apis/node-question.ts';
+import { CONFIG_FIELDS } from '../../apis/shown-fields.ts';
 import type { KnownFields } from '../../lib/sharing/known-fields.ts';
 
 const COUNT: KnownFields = { packets: 'plain', bytes: 'plain', lastHit: 'plain' };

@@ -1,5 +1,4 @@
-import { type NodePhase, nodePhase } from '../../apis/node-phase.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
+import { type NodePhase, type NodeReport, nodePhase } from '../../apis/node-report.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type CheckLine, firstNames, ok, problem, warning } from '../../lib/process/check-line.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { AddressSet, Compiled, CompiledRule } from '../../apis/compiled.ts';
+import { type AddressSet, type Compiled, type CompiledRule, namedBy } from '../../apis/compiled.ts';
 import type {
   ApiGroup,
   ClusterGroup,
@@ -15,7 +15,6 @@ import type {
   Service,
   ServicePort,
 } from '../../apis/objects.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { fromSet } from '../../test/fake/compiled-rule.ts';
 import { plainCompiled } from '../../test/properties/plain-compiled.ts';

@@ -1,4 +1,4 @@
-import type { CompiledRule, RuleLog, RuleSource } from '../../apis/compiled.ts';
+import type { CompiledRule, RuleLog, RulePeer, RuleSource } from '../../apis/compiled.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -7,7 +7,6 @@ import type {
   PolicyMode,
   Rule,
 } from '../../apis/objects.ts';
-import type { RulePeer } from '../../apis/rule-peer.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';

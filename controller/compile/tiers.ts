@@ -1,6 +1,5 @@
 import type { ApiGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
-import type { EvaluationPosition } from '../../apis/order.ts';
-import { BUILT_IN_TIERS } from '../../apis/validate/builtin-tiers.ts';
+import { BUILT_IN_TIERS, type EvaluationPosition } from '../../apis/order.ts';
 
 const DEFAULT_TIER = 'application';
 

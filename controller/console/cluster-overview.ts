@@ -8,9 +8,7 @@ import {
   overviewPolicyKey,
   type StatusProblem,
 } from '../../apis/console.ts';
-import type { GuardrailStatus } from '../../apis/guardrail.ts';
-import { nodePhase } from '../../apis/node-phase.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
+import { type NodeReport, nodePhase } from '../../apis/node-report.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import {
@@ -19,6 +17,7 @@ import {
   nodeProblem,
   policyProblem,
 } from '../../apis/status-problems.ts';
+import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';
 import type { StatusKeeper } from '../status/keeper.ts';

@@ -9,9 +9,9 @@ import {
 } from '../../apis/console-documents.ts';
 import type { Row } from '../../apis/difference/row.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { displayName, identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/metadata.ts';
+import { untilThen } from '../../apis/validate/nearest.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
-import { untilThen } from '../../apis/validate/unknown.ts';
 import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
 import { cells, Names } from '../difference/row-text.ts';
 import { brokenText } from '../guardrail/broken-text.ts';

@@ -1,9 +1,8 @@
-import type { AddressSet, Compiled } from '../../apis/compiled.ts';
+import { type AddressSet, type Compiled, LAST_LINK_GROUP } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { DecidingRule, Row } from '../../apis/difference/row.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
 import type { ClusterObjects, Direction } from '../../apis/objects.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
-import { LAST_LINK_GROUP } from '../../apis/rule-peer.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
 import { toCidrs } from '../../lib/net/interval.ts';
 import { formatMembers, memberCount } from '../../lib/net/member-set.ts';

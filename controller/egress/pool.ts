@@ -1,4 +1,4 @@
-import { parsePoolRange } from '../../apis/egress/pool-range.ts';
+import { parsePoolRange } from '../../apis/validate/egress/addresses.ts';
 import { type Cidr, FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { type Interval, toCidrs, union } from '../../lib/net/interval.ts';
 import { hasInterval } from './segments.ts';

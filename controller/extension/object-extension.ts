@@ -1,6 +1,6 @@
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObject, ClusterObjects, Pod } from '../../apis/objects.ts';
-import type { CrossProblem } from '../../apis/validate/objects.ts';
+import type { CrossProblem } from '../../apis/validate/problem.ts';
 import type { ListChange } from '../../lib/sharing/list-change.ts';
 import type { Admission, AdmissionRequest } from '../webhook/review.ts';
 

@@ -1,4 +1,4 @@
-import type { Violation } from '../../apis/guardrail.ts';
+import type { Violation } from '../../apis/validate/guardrail.ts';
 
 /** As in `on cp-1: {"direction":"ingress",…} is decided by protect-api/drop-rest`. */
 export function brokenText({ node, flow, rule }: Violation): string {

@@ -2,7 +2,7 @@ import type { Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { type BrokenFlows, RequiredFlows } from '../../apis/difference/required-flows.ts';
 import { witnessOf } from '../../apis/difference/witness.ts';
-import type { Violation } from '../../apis/guardrail.ts';
+import type { Violation } from '../../apis/validate/guardrail.ts';
 import { addToList } from '../../lib/sharing/list-map.ts';
 import { nodeClasses } from '../difference/node-classes.ts';
 import { nodeView } from '../publish/node-view.ts';

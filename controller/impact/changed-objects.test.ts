@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ClusterObject, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import type { WaitingObject } from '../watch/source.ts';
 import { changedObjects, type ObjectChange, withFollowing } from './changed-objects.ts';

@@ -6,7 +6,7 @@ import type {
   Tier,
 } from '../../apis/objects.ts';
 import { checkGroups } from '../../apis/validate/groups.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { type Named, referenceCheck, referencesOf } from '../../apis/validate/references.ts';
 import type { WaitingObject } from '../watch/source.ts';
 

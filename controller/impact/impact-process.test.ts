@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { cidr, policy, tcp } from '../../test/kernel/manifests.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
 import type { ObjectChange } from './changed-objects.ts';

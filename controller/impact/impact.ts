@@ -1,7 +1,7 @@
 import type { Compiled, CompiledRule } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { MOST_VIOLATIONS, type Violation } from '../../apis/guardrail.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
+import { MOST_VIOLATIONS, type Violation } from '../../apis/validate/guardrail.ts';
 import { compiler } from '../compile/compile.ts';
 import {
   type ClusterDifference,

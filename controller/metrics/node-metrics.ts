@@ -1,7 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { CompiledPolicy } from '../../apis/compiled.ts';
-import { NODE_PHASES, type NodePhase, nodePhase } from '../../apis/node-phase.ts';
-import type { NodeReport, NodeTotals } from '../../apis/node-report.ts';
+import {
+  NODE_PHASES,
+  type NodePhase,
+  type NodeReport,
+  type NodeTotals,
+  nodePhase,
+} from '../../apis/node-report.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { heading, type MetricFamily, sample, writtenLabels } from './exposition.ts';
 import { RuleSums } from './rule-sums.ts';

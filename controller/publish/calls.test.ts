@@ -2,9 +2,14 @@ import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
 import { AGENT_CALLS, type Call, pathOf } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH, type ControllerList, type ControllerState } from '../../apis/controller-state.ts';
-import { MOST_ANSWER, nodeDataPath, type QuestionAnswer } from '../../apis/node-question.ts';
+import {
+  ALL_NODES_PATH,
+  MOST_ANSWER,
+  nodeDataPath,
+  nodeMetricsPath,
+  type QuestionAnswer,
+} from '../../apis/node-question.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
-import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { identityOf, JSON_TYPE, REPORT, ServerBed, types } from '../../test/fake/server-bed.ts';
 import { type Failure, failure } from './answer.ts';

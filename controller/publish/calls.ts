@@ -2,10 +2,16 @@ import { AGENT_CALLS, type Call } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { parseLeaseRequest } from '../../apis/egress/lease.ts';
 import { INWARD_QUESTION, PEER_ANSWER } from '../../apis/inward-probe.ts';
-import { NODE_ANSWER, NODE_DATA, NODE_QUESTION, PASSED_QUESTION } from '../../apis/node-question.ts';
+import {
+  ALL_NODES_PATH,
+  METRICS_PATH,
+  NODE_ANSWER,
+  NODE_DATA,
+  NODE_QUESTION,
+  PASSED_QUESTION,
+} from '../../apis/node-question.ts';
 import { type NodeReport, parseReport } from '../../apis/node-report.ts';
 import { checked, decode } from '../../apis/schema/shape.ts';
-import { ALL_NODES_PATH, METRICS_PATH } from '../../apis/scrape-path.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { CONSOLE_ROWS, type ConsoleOptions } from '../console/console-requests.ts';
 import { type Answer, refused, unavailable } from './answer.ts';

@@ -1,6 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import { nodePhase } from '../../apis/node-phase.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
+import { type NodeReport, nodePhase } from '../../apis/node-report.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';

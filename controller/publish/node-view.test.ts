@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { namedBy } from '../../apis/compiled.ts';
 import { type ClusterObjects, NO_OBJECTS, type Rule } from '../../apis/objects.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 import { compile } from '../compile/compile.ts';
 import { nodeView } from './node-view.ts';
 

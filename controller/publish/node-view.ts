@@ -4,8 +4,8 @@ import {
   type CompiledRule,
   emptyNodeState,
   type NodeState,
+  namedBy,
 } from '../../apis/compiled.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
 import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
 import { present } from '../../lib/sharing/present.ts';

@@ -1,5 +1,4 @@
-import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
+import { type CompiledPolicy, type CompiledRule, namedBy } from '../../apis/compiled.ts';
 import type { Span } from './spans.ts';
 
 /** A rule group: the rules of one policy that apply to the same nodes. */

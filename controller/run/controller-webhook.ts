@@ -1,7 +1,7 @@
 import { believesAnyServer } from '../../apis/config.ts';
-import { withApiServer } from '../../apis/failsafe.ts';
+import { withApiServer } from '../../apis/exemptions.ts';
 import { type EndpointSlice, NO_OBJECTS } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import type { WebhookPaths } from '../kubeapi/certificates/webhook-paths.ts';

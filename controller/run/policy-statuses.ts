@@ -1,7 +1,7 @@
 import type { Compiled } from '../../apis/compiled.ts';
-import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { RolloutSettings } from '../../apis/rollout.ts';
+import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { AddressOwners } from '../egress/owners/address-owners.ts';
 import type { LeaseOrders } from '../extension/lease-extension.ts';

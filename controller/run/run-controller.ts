@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { withEgressGroup } from '../../apis/egress/link-group.ts';
+import { withEgressGroup } from '../../apis/config.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { ExitStatus } from '../../lib/process/exit.ts';
 import { Controller } from './controller.ts';

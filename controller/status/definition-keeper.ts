@@ -9,7 +9,7 @@ import {
   toDefinitionText,
 } from '../../apis/last-definition.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { atOnce } from '../../lib/process/lane.ts';
 import type { Log } from '../../lib/process/log.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { GuardrailStatus, Violation } from '../../apis/guardrail.ts';
 import type { Guardrail } from '../../apis/objects.ts';
+import type { GuardrailStatus, Violation } from '../../apis/validate/guardrail.ts';
 import { GUARDRAIL_TARGET, GuardrailKeeper } from './guardrail-keeper.ts';
 
 const GUARDRAIL: Guardrail = {

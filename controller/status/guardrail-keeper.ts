@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { GuardrailStatus, Violation } from '../../apis/guardrail.ts';
 import type { Guardrail } from '../../apis/objects.ts';
 import { MOST_PROBLEMS } from '../../apis/policy-status.ts';
+import type { GuardrailStatus, Violation } from '../../apis/validate/guardrail.ts';
 import { brokenText } from '../guardrail/broken-text.ts';
 import type { LoadProblem } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';

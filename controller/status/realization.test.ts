@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import { SILENCE } from '../../apis/node-phase.ts';
-import type { FailingRule, NodeReport } from '../../apis/node-report.ts';
+import { type FailingRule, type NodeReport, SILENCE } from '../../apis/node-report.ts';
 import { formatRevision, parseRevision } from '../publish/revision.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
 import { Realization } from './realization.ts';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { SILENCE } from '../../apis/node-phase.ts';
-import type { FailingRule, NodeReport } from '../../apis/node-report.ts';
+import { type FailingRule, type NodeReport, SILENCE } from '../../apis/node-report.ts';
 import { type ReportChange, ReportedNode } from './reported-node.ts';
 
 const NO_NEEDS = new Map();

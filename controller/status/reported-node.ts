@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CompiledPolicy } from '../../apis/compiled.ts';
-import { SILENCE } from '../../apis/node-phase.ts';
 import {
   AGENT_FEATURES,
   type AgentFeature,
   type NodeReport,
+  SILENCE,
   type TriedPolicy,
 } from '../../apis/node-report.ts';
 import { sameItems } from '../../lib/sharing/list-change.ts';

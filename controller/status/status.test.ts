@@ -3,10 +3,10 @@ import {
   LONGEST_SPEC,
   MOST_FAILING_NODES,
   POLICY_PHASES,
+  POLICY_STATUS_SCHEMA,
   type PolicyPhase,
 } from '../../apis/policy-status.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
-import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policy-status.ts';
 import { type PolicyFacts, type Progress, statusOf } from './status.ts';
 
 const NOW = new Date('2026-03-01T10:00:00.500Z');

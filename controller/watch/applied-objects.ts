@@ -1,5 +1,5 @@
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { displayName, identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { withAcceptedAddresses } from '../index/accepted-addresses.ts';
 import { ownershipOf } from './accept-nodes.ts';

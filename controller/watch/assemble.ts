@@ -7,10 +7,10 @@ import type {
   Guardrail,
   Tier,
 } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
-import { checkTiers } from '../../apis/validate/objects.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
+import { checkTiers } from '../../apis/validate/tier.ts';
 import { compareText } from '../../lib/sharing/order.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { type FileContent, LIST_OF_KIND, type Listed } from './content.ts';

@@ -1,5 +1,5 @@
 import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { type Assembled, type AssembleInput, assemble, compareProblems } from './assemble.ts';
 import type { FileContent } from './content.ts';

@@ -7,7 +7,7 @@ import type {
   ServicePort,
 } from '../../apis/objects.ts';
 import { asFields, type FieldPath } from '../../apis/schema/json-schema.ts';
-import { claimedIdentity } from '../../apis/validate/identity.ts';
+import { claimedIdentity } from '../../apis/validate/metadata.ts';
 import { type ValidatedObject, type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../apis/validate/problem.ts';
 import { crossPaths, type NameReference, readableReferences } from '../../apis/validate/references.ts';

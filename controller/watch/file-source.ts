@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { type ClusterObject, NO_OBJECTS } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { Debounce } from '../../lib/process/debounce.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';

@@ -1,5 +1,5 @@
 import { asFields, type FieldMap, type FieldPath } from '../../apis/schema/json-schema.ts';
-import { isList, unwrapList, withKind } from '../../apis/validate/lists.ts';
+import { isList, unwrapList, withKind } from '../../apis/validate/object.ts';
 import { showText } from '../../apis/validate/problem.ts';
 import { addBroken, addObject, type Reading } from './content.ts';
 import { brokenLine, type JsonPositions, jsonPositions } from './json-position.ts';

@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import type { FileContent, Listed } from './content.ts';
 import { sameValue } from './same-value.ts';
 

@@ -1,7 +1,7 @@
 import type { Definition } from '../../apis/last-definition.ts';
 import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { groupLookup } from '../../apis/validate/groups.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { type NameReference, referencesOf } from '../../apis/validate/references.ts';
 import { olderVersions } from '../rollout/settings.ts';
 import { type InForce, sortedObjects } from './settle.ts';

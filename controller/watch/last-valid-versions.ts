@@ -1,9 +1,9 @@
 import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
-import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
+import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/validate/policy.ts';
 
 /**
  * The last valid versions of policies, groups, tiers and egress gateways that were in force, by

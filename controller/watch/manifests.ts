@@ -1,8 +1,8 @@
 import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
+import { untilThen } from '../../apis/validate/nearest.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { untilThen } from '../../apis/validate/unknown.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';
 import { acceptNodes, ownershipOf } from './accept-nodes.ts';
 import { assemble, compareProblems } from './assemble.ts';

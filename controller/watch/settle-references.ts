@@ -1,8 +1,7 @@
 import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
 import { checkGroups, groupIdentity, groupLookup } from '../../apis/validate/groups.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
-import type { CrossProblem } from '../../apis/validate/objects.ts';
-import { formatPath } from '../../apis/validate/problem.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
+import { type CrossProblem, formatPath } from '../../apis/validate/problem.ts';
 import {
   checkPolicyReferences,
   type Named,

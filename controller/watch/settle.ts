@@ -1,7 +1,6 @@
 import type { ClusterObject } from '../../apis/objects.ts';
-import { displayName, identityOf } from '../../apis/validate/identity.ts';
-import type { CrossProblem } from '../../apis/validate/objects.ts';
-import { formatPath } from '../../apis/validate/problem.ts';
+import { displayName, identityOf } from '../../apis/validate/metadata.ts';
+import { type CrossProblem, formatPath } from '../../apis/validate/problem.ts';
 import { crossPaths } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
 import { isUnder, type LastValidVersion, type LastValidVersions } from './last-valid-versions.ts';

@@ -1,6 +1,6 @@
 import type { ClusterObject } from '../../apis/objects.ts';
 import type { FieldPath } from '../../apis/schema/json-schema.ts';
-import { unwrapList } from '../../apis/validate/lists.ts';
+import { unwrapList } from '../../apis/validate/object.ts';
 import { parseYaml } from '../../apis/validate/yaml-document.ts';
 import {
   addBroken,

@@ -11,14 +11,13 @@ import {
 } from '../../apis/objects.ts';
 import { LONGEST_SPEC } from '../../apis/policy-status.ts';
 import { openApiSchema } from '../../apis/schema/crd.ts';
-import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { overLimit } from '../../apis/schema/limits.ts';
+import { asFields, type FieldMap, overLimit } from '../../apis/schema/json-schema.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
-import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
+import { claimedIdentity, identityOf } from '../../apis/validate/metadata.ts';
+import { untilThen } from '../../apis/validate/nearest.ts';
 import { type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
-import { untilThen } from '../../apis/validate/unknown.ts';
 import type { AdmissionExtension, ExtensionObjects } from '../extension/object-extension.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { closedProbeWarnings } from './closed-probes.ts';

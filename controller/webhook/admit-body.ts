@@ -1,5 +1,5 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
-import { claimedIdentity } from '../../apis/validate/identity.ts';
+import { claimedIdentity } from '../../apis/validate/metadata.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
 import { printable } from '../../lib/sharing/printable.ts';
 import type { AdmissionExtension } from '../extension/object-extension.ts';

@@ -1,4 +1,4 @@
-import { overlaps } from '../../apis/difference/ranges.ts';
+import { overlaps } from '../../apis/difference/service-space.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, NetworkPolicyPort, Rule } from '../../apis/objects.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';

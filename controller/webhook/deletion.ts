@@ -1,7 +1,7 @@
 import type { Definition } from '../../apis/last-definition.ts';
 import type { ClusterGroup, ClusterNetworkPolicy, Guardrail } from '../../apis/objects.ts';
 import { groupLookup } from '../../apis/validate/groups.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { referenceCheck, referencesOf } from '../../apis/validate/references.ts';
 import type { Deletion } from '../status/definition-keeper.ts';
 import { namers, type Related, type RelatedProblem } from './dependants.ts';

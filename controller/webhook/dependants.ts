@@ -6,10 +6,10 @@ import type {
   Tier,
 } from '../../apis/objects.ts';
 import { checkGroups } from '../../apis/validate/groups.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
-import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
-import { formatPath } from '../../apis/validate/problem.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
+import { type CrossProblem, formatPath } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
+import { checkTiers } from '../../apis/validate/tier.ts';
 import { olderVersions } from '../rollout/settings.ts';
 
 /** The kinds of objects that refer to each other. */

@@ -1,7 +1,7 @@
 import type { ClusterGroup, Tier } from '../../apis/objects.ts';
 import type { FieldMap } from '../../apis/schema/json-schema.ts';
 import { checkGroups } from '../../apis/validate/groups.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { type NameReference, type Reference, referencesOf } from '../../apis/validate/references.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';

@@ -1,4 +1,3 @@
-import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { apiServerSlices, CONTROLLER_ACCOUNT, NODE_LOCAL_DNS } from '../../apis/control-plane.ts';
 import type {
@@ -10,8 +9,8 @@ import type {
   Pod,
   Rule,
 } from '../../apis/objects.ts';
-import { comparePlace, type EvaluationPosition } from '../../apis/order.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { BASELINE_PRIORITY, comparePlace, type EvaluationPosition } from '../../apis/order.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';

@@ -1,8 +1,12 @@
 import type { ClusterObject, Problem } from '../../apis/objects.ts';
 import type { FieldMap } from '../../apis/schema/json-schema.ts';
-import { claimedIdentity, displayName } from '../../apis/validate/identity.ts';
-import type { CrossProblem } from '../../apis/validate/objects.ts';
-import { formatPath, formatProblem, type ObjectProblem } from '../../apis/validate/problem.ts';
+import { claimedIdentity, displayName } from '../../apis/validate/metadata.ts';
+import {
+  type CrossProblem,
+  formatPath,
+  formatProblem,
+  type ObjectProblem,
+} from '../../apis/validate/problem.ts';
 import type { Admission, Rejection } from './review.ts';
 
 export const ALLOWED: Admission = { rejection: null, patch: [], warnings: [] };

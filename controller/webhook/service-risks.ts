@@ -1,4 +1,4 @@
-import { overlaps } from '../../apis/difference/ranges.ts';
+import { overlaps } from '../../apis/difference/service-space.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } from '../../apis/objects.ts';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { subtract, toInterval, union } from '../../lib/net/interval.ts';

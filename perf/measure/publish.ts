@@ -2,9 +2,10 @@
  * What the processes of the benchmark of publish say to each other. Times are microseconds of
  * CLOCK_MONOTONIC.
  */
+
 import { hash } from 'node:crypto';
 import type { NodeState } from '../../apis/compiled.ts';
-import { snapshot } from '../../apis/snapshot.ts';
+import { snapshot } from '../../apis/wire.ts';
 
 export interface PublishServerInput {
   readonly nodes: number;

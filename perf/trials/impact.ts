@@ -2,7 +2,7 @@
 
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Guardrail, RequiredFlow } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { ChangeOverrunError, ImpactJudge } from '../../controller/impact/impact.ts';
 import { changedPolicies, poolCluster } from '../generate/pool-cluster.ts';
 import type { DifferenceInput } from '../measure/difference.ts';

@@ -4,12 +4,12 @@
  * it holds when they come back: theirs is the same. They come back by themselves as agents do:
  * after half a second, twice as long each time, with jitter.
  */
+
 import type { ClientRequest } from 'node:http';
 import { request } from 'node:https';
 import { connect as connectTls, createSecureContext } from 'node:tls';
 import { type Fold, type Folded, fold } from '../../agent/receive/fold.ts';
-import type { NodeState } from '../../apis/compiled.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
+import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { parseRevision } from '../../controller/publish/revision.ts';
 import { hasSingle } from '../../lib/net/changed-singles.ts';

@@ -1,5 +1,5 @@
 /** The largest bodies of reviews, each a list, map or text that some step reads. */
-import { MOST } from '../../apis/schema/crd-keywords.ts';
+import { MOST } from '../../apis/schema/crd-parts.ts';
 
 /** Characters of the part that is repeated: the body stays below the size that is refused. */
 const SIZE = 4_000_000;

@@ -1,11 +1,12 @@
 /** Agents that follow a controller, and policies that change all the time. */
+
 import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
-import { snapshot } from '../../apis/snapshot.ts';
+import { snapshot } from '../../apis/wire.ts';
 import { LEASE_TIMES } from '../../controller/kubeapi/lease/election.ts';
 import { until } from '../kernel/until.ts';
 import { toState } from '../properties/pipeline.ts';

@@ -2,10 +2,11 @@
  * A stolen node token: it may write its Node's labels, addresses and annotation, and send reports.
  * Other nodes must get few changes of it, and none of an address that others have.
  */
+
 import assert from 'node:assert/strict';
+import { namedBy } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import { Compiling } from '../../controller/run/compiling.ts';

@@ -6,7 +6,7 @@ import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { ClusterObjects, Problem } from '../../apis/objects.ts';
-import { claimedIdentity } from '../../apis/validate/identity.ts';
+import { claimedIdentity } from '../../apis/validate/metadata.ts';
 import { parseNames } from '../../cli/names.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import type { Fence } from '../docs/markdown.ts';

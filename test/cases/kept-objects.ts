@@ -1,5 +1,5 @@
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { sameValue } from '../../controller/watch/same-value.ts';
 
 /**

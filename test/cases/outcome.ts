@@ -6,10 +6,15 @@ import { receive } from '../../agent/receive/receive.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
-import type { CompiledRule, NodeState, PortMatch } from '../../apis/compiled.ts';
+import {
+  type CompiledRule,
+  type NodeState,
+  namedBy,
+  namesPorts,
+  type PortMatch,
+} from '../../apis/compiled.ts';
 import { nameResolver } from '../../apis/names.ts';
-import { namedBy, namesPorts } from '../../apis/rule-peer.ts';
-import { snapshot } from '../../apis/snapshot.ts';
+import { snapshot } from '../../apis/wire.ts';
 import { withDeclaredPods } from '../../cli/load.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { clusterLint } from '../../controller/lint/cluster-lint.ts';

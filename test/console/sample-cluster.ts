@@ -10,7 +10,7 @@ import {
   type OverviewRollout,
   toRanges,
 } from '../../apis/console.ts';
-import type { NodePhase } from '../../apis/node-phase.ts';
+import type { NodePhase } from '../../apis/node-report.ts';
 
 /** Of all documents: 2026-11-26T14:20:00Z. */
 export const SAMPLE_TIME = '2026-11-26T14:20:00Z';

@@ -1,9 +1,10 @@
 /** A real Prometheus, Debian's, beside the controllers of a story; the alerts' times run faster. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { ALL_NODES_PATH } from '../../apis/scrape-path.ts';
+import { ALL_NODES_PATH } from '../../apis/node-question.ts';
 import { ruleGroups } from '../../build/manifests/monitoring/rules.ts';
 import { toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';

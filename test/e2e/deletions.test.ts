@@ -2,9 +2,10 @@
  * Tiers and ClusterGroups are deleted while policies and Guardrails use them, on a real API server:
  * nothing in force changes, also where the controller is killed in the same moment.
  */
+
 import assert from 'node:assert/strict';
-import type { GuardrailStatus } from '../../apis/guardrail.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
+import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
 import { GuardrailBed, group, guardrail, NODES, policy } from './guardrail-bed.ts';

@@ -2,8 +2,7 @@
  * Prints all kinds of flows of a node, read in pages of one kind: arguments are the kubeconfig and
  * the node.
  */
-import { allFlows } from '../../apis/all-flows.ts';
-import type { NodeFlows } from '../../apis/node-flows.ts';
+import { allFlows, type NodeFlows } from '../../apis/node-flows.ts';
 import { withCluster } from '../../cli/cluster-api.ts';
 import { askNode } from '../../controller/kubeapi/ask-nodes.ts';
 

@@ -1,4 +1,4 @@
-import type { GuardrailStatus } from '../../apis/guardrail.ts';
+import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
 import { type OneController, startOneController } from './one-controller.ts';

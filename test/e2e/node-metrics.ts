@@ -1,6 +1,7 @@
 /** How Prometheus gets the metrics of an agent: through each controller, by the agent's stream. */
+
 import assert from 'node:assert/strict';
-import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/scrape-path.ts';
+import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/node-question.ts';
 import { until } from '../kernel/until.ts';
 import { checkConventions } from '../metrics/exposition.ts';
 import { type AskedBed, NODE, PORTS } from './asked-bed.ts';

@@ -1,5 +1,4 @@
-import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
-import type { RulePeer } from '../../apis/rule-peer.ts';
+import type { AddressSet, CompiledRule, NodeState, RulePeer } from '../../apis/compiled.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 
 /** Values of stage 2 in few words, for tests of what comes after it. */

@@ -1,8 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeState } from '../../apis/compiled.ts';
-import { snapshot } from '../../apis/snapshot.ts';
 import type { Update } from '../../apis/stream.ts';
-import { type AddressSetMessage, type Message, toWrittenRule, type WrittenRule } from '../../apis/wire.ts';
+import {
+  type AddressSetMessage,
+  type Message,
+  snapshot,
+  toWrittenRule,
+  type WrittenRule,
+} from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
 import type { EgressGateway, EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
-import { parsePoolRange } from '../../apis/egress/pool-range.ts';
+import { parsePoolRange } from '../../apis/validate/egress/addresses.ts';
 import { canonicalCidr } from '../../apis/validate/ipblock.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 

@@ -15,7 +15,7 @@ import type {
   NetworkPolicyProtocol,
   Rule,
 } from '../../apis/objects.ts';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { covers, parseCidr } from '../../lib/net/address.ts';
 
 /** What later stages take for granted of everything that stage 1 hands them. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { displayName } from '../../apis/validate/identity.ts';
+import { displayName } from '../../apis/validate/metadata.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { checkBytes } from '../../controller/watch/file-text.ts';

@@ -5,10 +5,9 @@
 import { FlowInventory } from '../../agent/flows/flow-inventory.ts';
 import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
-import { allFlows } from '../../apis/all-flows.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import type { NodeFlows } from '../../apis/node-flows.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/protocols.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { allFlows, type NodeFlows } from '../../apis/node-flows.ts';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
 import { cluster, type DrawnCluster, type DrawnNode, type DrawnPod } from './advise-cluster.ts';
 

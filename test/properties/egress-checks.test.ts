@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import type { EgressPolicySpec, InsideNetworks } from '../../apis/egress/objects.ts';
 import { type ClusterObjects, NO_OBJECTS, type Service } from '../../apis/objects.ts';
-import type { CrossProblem } from '../../apis/validate/objects.ts';
+import type { CrossProblem } from '../../apis/validate/problem.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { egressProblems } from '../../controller/egress/check/egress-problems.ts';
 import { IncrementalChecks } from '../../controller/egress/check/incremental.ts';

@@ -1,5 +1,10 @@
-import type { CompiledRule, NodeState, PortMatch, PortRange } from '../../apis/compiled.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
+import {
+  type CompiledRule,
+  type NodeState,
+  namedBy,
+  type PortMatch,
+  type PortRange,
+} from '../../apis/compiled.ts';
 import { type Address, formatAddress, lastAddress, parseAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import { memo } from '../../lib/sharing/memo.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { Violation } from '../../apis/guardrail.ts';
+import type { Violation } from '../../apis/validate/guardrail.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { withGuardrails } from '../../controller/guardrail/as-policies.ts';
 import { brokenGuardrails, checkGuardrails } from '../../controller/guardrail/check-guardrails.ts';

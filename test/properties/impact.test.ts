@@ -7,11 +7,10 @@ import { FlowInventory, inventoryText, parseInventory } from '../../agent/flows/
 import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
 import { explainMany } from '../../agent/observe/explain.ts';
-import { allFlows } from '../../apis/all-flows.ts';
 import type { Config } from '../../apis/config.ts';
-import type { NodeFlows } from '../../apis/node-flows.ts';
+import { allFlows, type NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
-import { displayName, identityOf } from '../../apis/validate/identity.ts';
+import { displayName, identityOf } from '../../apis/validate/metadata.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { type ChangedFlow, FlowImpact } from '../../controller/impact/flow-impact.ts';
 import { appliedObjects } from '../../controller/watch/applied-objects.ts';

@@ -1,7 +1,6 @@
 import type { Ruleset } from '../../agent/render/ruleset.ts';
-import type { NodeState } from '../../apis/compiled.ts';
+import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { namedBy } from '../../apis/rule-peer.ts';
 
 /** How large the index in front of the rule chains is. */
 export interface IndexSize {

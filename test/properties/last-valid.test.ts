@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { identityOf } from '../../apis/validate/identity.ts';
+import { identityOf } from '../../apis/validate/metadata.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { assemble } from '../../controller/watch/assemble.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import { SILENCE } from '../../apis/node-phase.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
+import { type NodeReport, SILENCE } from '../../apis/node-report.ts';
 import { formatRevision } from '../../controller/publish/revision.ts';
 import { Realization, realizationKey } from '../../controller/status/realization.ts';
 import type { Progress } from '../../controller/status/status.ts';

@@ -1,10 +1,11 @@
 /** The destinations routed to local pods, by both dataplanes. */
+
 import assert from 'node:assert/strict';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import { render } from '../../agent/render/render.ts';
-import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { BASELINE_PRIORITY } from '../../apis/order.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../fake/compiled-rule.ts';
 import { iptablesTracer } from './iptables.ts';

@@ -1,5 +1,4 @@
-import type { Config } from '../../../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
+import { type Config, DEFAULT_EGRESS_GROUP } from '../../../apis/config.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import {
   type BaseChain,

@@ -1,9 +1,8 @@
-import type { Config } from '../../../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
+import { type Config, DEFAULT_EGRESS_GROUP } from '../../../apis/config.ts';
 import { OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { EGRESS_TUNNEL_PORT, EGRESS_WIREGUARD_PORT } from '../../../apis/exemptions.ts';
-import { PROTOCOL_NUMBERS } from '../../../apis/protocols.ts';
+import { PROTOCOL_NUMBERS } from '../../../apis/flow.ts';
 import { type Address, isCovered, parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { hasMember } from '../../../lib/net/member-set.ts';
 import { isIcmpv6, type KnownFlow } from '../../observe/known-flow.ts';

@@ -1,5 +1,4 @@
-import type { Config } from '../../../apis/config.ts';
-import { DEFAULT_EGRESS_GROUP } from '../../../apis/egress/link-group.ts';
+import { type Config, DEFAULT_EGRESS_GROUP } from '../../../apis/config.ts';
 import type { Direction } from '../../../apis/objects.ts';
 import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import type { Match, MatchOf } from '../../render/ruleset.ts';

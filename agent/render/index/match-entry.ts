@@ -1,6 +1,11 @@
-import type { CompiledRule, PortMatch, PortRange, ServiceSet } from '../../../apis/compiled.ts';
+import {
+  type CompiledRule,
+  namesPorts,
+  type PortMatch,
+  type PortRange,
+  type ServiceSet,
+} from '../../../apis/compiled.ts';
 import type { ResolvedPeer } from '../../../apis/resolved-peers.ts';
-import { namesPorts } from '../../../apis/rule-peer.ts';
 import { type MemberSet, toMemberSet } from '../../../lib/net/member-set.ts';
 import { ALL_PORTS, intersectPorts, portCount, unionRanges } from '../../../lib/net/ranges.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';

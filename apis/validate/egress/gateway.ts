@@ -1,16 +1,14 @@
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGateway, EgressGatewaySpec, EgressProbe } from '../../egress/objects.ts';
-import { parsePoolRange } from '../../egress/pool-range.ts';
 import type { LabelSelector } from '../../label-selector.ts';
 import { EGRESS_GATEWAY_SCHEMA } from '../../schema/egress-gateway.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
 import { checkMetadata, toIdentity } from '../metadata.ts';
 import { type FieldPath, type Findings, hasError, show } from '../problem.ts';
-import { reportSchema } from '../schema-problem.ts';
+import { egressFieldHint, reportSchema } from '../schema-problem.ts';
 import { checkSelector, toSelector } from '../selector.ts';
-import { canonicalAddress, checkAddress, checkRange } from './addresses.ts';
-import { egressFieldHint } from './field-hint.ts';
+import { canonicalAddress, checkAddress, checkRange, parsePoolRange } from './addresses.ts';
 import { readGatewayStatus } from './status.ts';
 
 /** The fields of a spec that passed the checks. */

@@ -1,18 +1,17 @@
+import { type Cidr, FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
+import { type Interval, subtract, toInterval, union } from '../../../lib/net/interval.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { EgressAddress, EgressAppliedTo, EgressPolicy, EgressPolicySpec } from '../../egress/objects.ts';
 import type { LabelSelector } from '../../label-selector.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from '../../schema/egress-policy.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
 import { canonicalCidr, checkCidrs } from '../ipblock.ts';
-import { checkMetadata, toCreated, toIdentity } from '../metadata.ts';
+import { checkMetadata, readNamespace, toCreated, toIdentity } from '../metadata.ts';
 import { isSubdomain, SUBDOMAIN_FORM } from '../names.ts';
-import { readNamespace } from '../parts.ts';
 import { type FieldPath, type Findings, hasError, show } from '../problem.ts';
-import { reportSchema } from '../schema-problem.ts';
+import { egressFieldHint, reportSchema } from '../schema-problem.ts';
 import { checkSelector, toSelector } from '../selector.ts';
 import { canonicalAddress, checkAddress } from './addresses.ts';
-import { checkDestinations } from './destinations.ts';
-import { egressFieldHint } from './field-hint.ts';
 import { readPolicyStatus } from './status.ts';
 
 /** The fields of a spec that passed the checks. */
@@ -42,7 +41,7 @@ interface RawAddress {
 }
 
 /** The priority of policies that have none. */
-export const DEFAULT_PRIORITY = 1000;
+const DEFAULT_PRIORITY = 1000;
 
 /** Null if the policy has an error. */
 export function validateEgressPolicy(
@@ -180,4 +179,26 @@ function toAppliedTo(item: RawSpec['appliedTo'][number]): EgressAppliedTo {
     ...(namespaceSelector === undefined ? {} : { namespaceSelector: toSelector(namespaceSelector) }),
     ...(podSubnets === undefined ? {} : { podSubnets: podSubnets.map(canonicalCidr) }),
   };
+}
+
+/** Checks `to` and `except` of a policy: their form, and whether they leave anything. */
+function checkDestinations({ to, except }: FieldMap, found: Findings): void {
+  checkCidrs(to, ['spec', 'to'], found);
+  checkCidrs(except, ['spec', 'except'], found);
+  const inside = cidrsOf(to);
+  const holes = cidrsOf(except);
+  if (inside.length === 0 || holes.length === 0) return;
+  const left = FAMILIES.flatMap((family) => subtract(rangesOf(inside, family), rangesOf(holes, family)));
+  if (left.length === 0) {
+    found.warning(['spec', 'except'], 'covers all of "to"; this policy matches no destination');
+  }
+}
+
+function cidrsOf(list: unknown): Cidr[] {
+  return asList(list).flatMap((text) => (typeof text === 'string' ? (parseCidr(text)?.cidr ?? []) : []));
+}
+
+/** The addresses of a family, as a union. */
+function rangesOf(cidrs: readonly Cidr[], family: Family): Interval[] {
+  return union(cidrs.filter((cidr) => cidr.family === family).map(toInterval));
 }

@@ -1,7 +1,7 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../../apis/objects.ts';
-import type { CrossProblem } from '../../../apis/validate/objects.ts';
+import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
   insideRanges,

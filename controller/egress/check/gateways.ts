@@ -1,8 +1,8 @@
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
-import { parsePoolRange } from '../../../apis/egress/pool-range.ts';
 import type { Node } from '../../../apis/objects.ts';
-import { GATEWAY_PATHS } from '../../../apis/validate/egress/paths.ts';
-import type { CrossProblem } from '../../../apis/validate/objects.ts';
+import { parsePoolRange } from '../../../apis/validate/egress/addresses.ts';
+import { GATEWAY_PATHS } from '../../../apis/validate/egress/kinds.ts';
+import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
 import { compareBigInts } from '../../../lib/sharing/order.ts';

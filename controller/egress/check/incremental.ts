@@ -1,7 +1,7 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects, Node, Service } from '../../../apis/objects.ts';
-import type { CrossProblem } from '../../../apis/validate/objects.ts';
+import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';

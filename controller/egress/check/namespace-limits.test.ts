@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
-import { identityOf } from '../../../apis/validate/identity.ts';
+import { identityOf } from '../../../apis/validate/metadata.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
 import { type Assembled, assemble } from '../../watch/assemble.ts';
 import { assembler } from '../../watch/assembler.ts';

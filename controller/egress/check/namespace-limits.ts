@@ -1,8 +1,7 @@
 import type { NamespaceLimits } from '../../../apis/egress/config.ts';
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
-import { identityOf } from '../../../apis/validate/identity.ts';
-import type { CrossProblem } from '../../../apis/validate/objects.ts';
-import type { ObjectProblem } from '../../../apis/validate/problem.ts';
+import { identityOf } from '../../../apis/validate/metadata.ts';
+import type { CrossProblem, ObjectProblem } from '../../../apis/validate/problem.ts';
 import { addToList } from '../../../lib/sharing/list-map.ts';
 import { compareText } from '../../../lib/sharing/order.ts';
 

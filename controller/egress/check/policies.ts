@@ -1,10 +1,9 @@
 import type { AddressPair, EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { Namespace } from '../../../apis/objects.ts';
-import { POLICY_PATHS } from '../../../apis/validate/egress/paths.ts';
-import { displayName } from '../../../apis/validate/identity.ts';
-import type { CrossProblem } from '../../../apis/validate/objects.ts';
-import { type FieldPath, show } from '../../../apis/validate/problem.ts';
-import { describeUnknown, sortedNames } from '../../../apis/validate/unknown.ts';
+import { POLICY_PATHS } from '../../../apis/validate/egress/kinds.ts';
+import { displayName } from '../../../apis/validate/metadata.ts';
+import { describeUnknown, sortedNames } from '../../../apis/validate/nearest.ts';
+import { type CrossProblem, type FieldPath, show } from '../../../apis/validate/problem.ts';
 import { parseCidr } from '../../../lib/net/address.ts';
 import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';

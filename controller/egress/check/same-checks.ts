@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
-import { identityOf } from '../../../apis/validate/identity.ts';
+import { identityOf } from '../../../apis/validate/metadata.ts';
 import { listChange } from '../../../lib/sharing/list-change.ts';
 
 /** The lists that egressProblems reads and that have statuses. */

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressGatewaySpec } from '../../../apis/egress/objects.ts';
-import { SILENCE } from '../../../apis/node-phase.ts';
-import type { NodeReport } from '../../../apis/node-report.ts';
+import { type NodeReport, SILENCE } from '../../../apis/node-report.ts';
 import { egressInput, fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { egressCompiler } from '../compile-egress.ts';

@@ -1,5 +1,4 @@
-import { SILENCE } from '../../../apis/node-phase.ts';
-import type { NodeReport } from '../../../apis/node-report.ts';
+import { type NodeReport, SILENCE } from '../../../apis/node-report.ts';
 import type { Clock, WallClock } from '../../../lib/process/clock.ts';
 import { WorkQueue } from '../../../lib/process/work-queue.ts';
 import type { LeaseOrders, Taken } from '../../extension/lease-extension.ts';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { SILENCE } from '../../../apis/node-phase.ts';
-import type { NodeReport } from '../../../apis/node-report.ts';
+import { type NodeReport, SILENCE } from '../../../apis/node-report.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { AgentReports, agentLack, networkLack } from './agent-reports.ts';
 

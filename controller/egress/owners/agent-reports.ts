@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { SILENCE } from '../../../apis/node-phase.ts';
-import { EGRESS_FEATURE, type NodeReport } from '../../../apis/node-report.ts';
+import { EGRESS_FEATURE, type NodeReport, SILENCE } from '../../../apis/node-report.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { parseRevision } from '../../publish/revision.ts';
 

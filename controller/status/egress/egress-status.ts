@@ -3,7 +3,7 @@ import type { PolicyCondition } from '../../../apis/policy-status.ts';
 import { utcText } from '../../../lib/process/clock.ts';
 import type { PoolUsage } from '../../egress/owners/decide-gateway.ts';
 
-/** The whole status of an EgressGateway, as it is written (apis/schema/egress-status.ts). */
+/** The whole status of an EgressGateway, as it is written (apis/validate/egress/status.ts). */
 export interface WrittenGatewayStatus extends EgressGatewayStatus {
   readonly observedGeneration: number;
   /** `tunnel`: the address of the node's end of the tunnel, as its agent reports it. */

@@ -10,7 +10,7 @@ import {
   type Pod,
   type Service,
 } from '../../../apis/objects.ts';
-import { displayName } from '../../../apis/validate/identity.ts';
+import { displayName } from '../../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../../apis/validate/object.ts';
 import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { EgressObjects } from '../../../apis/egress/objects.ts';
 import { type Definition, deletedUid } from '../../../apis/last-definition.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, Guardrail, Service } from '../../../apis/objects.ts';
-import { identityOf } from '../../../apis/validate/identity.ts';
+import { identityOf } from '../../../apis/validate/metadata.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { type Assembled, type AssembleInput, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';

@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../../apis/objects.ts';
-import { claimedIdentity } from '../../../apis/validate/identity.ts';
+import { claimedIdentity } from '../../../apis/validate/metadata.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../../apis/validate/problem.ts';
 import { type Interned, internObject } from '../content.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from './config.ts';
-import { withApiServer } from './failsafe.ts';
+import { withApiServer } from './exemptions.ts';
 
 describe('withApiServer', () => {
   it('adds the ports of the API server’s endpoints to the entries for it', () => {

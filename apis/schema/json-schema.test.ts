@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { CrdSchema } from './json-schema.ts';
-import { overLimit } from './limits.ts';
+import { type CrdSchema, overLimit } from './json-schema.ts';
 
 const schema: CrdSchema = {
   type: 'object',
