@@ -1,6 +1,14 @@
-import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field, type Key, type SavedSet } from './entry.ts';
+import {
+  ENTRY_OPTIONS,
+  type EntryOption,
+  FIELDS,
+  type Field,
+  type Key,
+  type RestoreOperation,
+  type SavedSet,
+  toOperations,
+} from './entry.ts';
 import { IpsetError } from './errors.ts';
-import { type RestoreOperation, toOperations } from './operation.ts';
 import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetDefinition, type SetRef } from './set.ts';
 import * as value from './value.ts';
 

@@ -10,6 +10,15 @@ export type {
   SetStatus,
   TestKey,
 } from './entry.ts';
+export {
+  type AddOperation,
+  type CreateOperation,
+  type DelOperation,
+  type NameOperation,
+  type PairOperation,
+  type RestoreOperation,
+  toOperations,
+} from './entry.ts';
 export { IpsetError, type IpsetErrorCode } from './errors.ts';
 export {
   createExec,
@@ -22,14 +31,5 @@ export {
 } from './exec.ts';
 export { toRestoreText, toSaveText } from './format.ts';
 export { type CallOptions, type ExistOptions, Ipset, type RestoreOptions } from './ipset.ts';
-export {
-  type AddOperation,
-  type CreateOperation,
-  type DelOperation,
-  type NameOperation,
-  type PairOperation,
-  type RestoreOperation,
-  toOperations,
-} from './operation.ts';
 export { parseList, parseSave } from './parse.ts';
 export type { Extensions, HashOptions, Options, SetDefinition, SetFamily, SetRef, SetType } from './set.ts';

@@ -1,8 +1,16 @@
-import type { Key, ListedSet, SavedSet, SetEntry, TestKey } from './entry.ts';
+import type {
+  AddOperation,
+  DelOperation,
+  Key,
+  ListedSet,
+  RestoreOperation,
+  SavedSet,
+  SetEntry,
+  TestKey,
+} from './entry.ts';
 import { IpsetError, toIpsetError } from './errors.ts';
 import { createExec, type Exec, ExecError, type ExecOptions, type ExecResult } from './exec.ts';
 import { restoreParts, toArguments, toRestoreText, toTestArguments } from './format.ts';
-import type { AddOperation, DelOperation, RestoreOperation } from './operation.ts';
 import { parseList, parseSave, parseSetNames } from './parse.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 import { nameText } from './value.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { createFakeExec } from '../fake/exec.ts';
 import { Ipset } from '../lib/index.ts';
 import { entriesOf, refused } from './case.ts';
 import { CASES } from './cases.ts';
+import { createFakeExec } from './fake/exec.ts';
 
 describe('the fake', () => {
   for (const { title, run } of CASES) it(title, () => run(new Ipset(createFakeExec())));

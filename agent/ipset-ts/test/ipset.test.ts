@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createFakeExec } from '../fake/exec.ts';
 import { type ExecOptions, Ipset, type RestoreOperation } from '../lib/index.ts';
+import { createFakeExec } from './fake/exec.ts';
 
 /** An Ipset on the fake, and every process that it would have started. */
 function recorded(): { ipset: Ipset; calls: [readonly string[], ExecOptions['stdin']][] } {

@@ -2,8 +2,8 @@
  * Calls that the types accept or refuse. tsc checks the lines below `@ts-expect-error`: each must
  * be an error. Nothing is run but one test, so that the file counts.
  */
+
 import assert from 'node:assert/strict';
-import { createFakeExec } from '../fake/exec.ts';
 import {
   Ipset,
   type RestoreOperation,
@@ -12,6 +12,7 @@ import {
   type SetEntry,
   type TestKey,
 } from '../lib/index.ts';
+import { createFakeExec } from './fake/exec.ts';
 
 const nets = { name: 'nets', type: 'hash:net' } as const;
 const services = { name: 'services', type: 'hash:ip,port' } as const;

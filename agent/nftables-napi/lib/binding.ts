@@ -23,7 +23,7 @@ export interface NativeContext {
 }
 
 /** The answer of Socket.batch(); `build` and `kernel` in microseconds. */
-export interface NativeBatch {
+interface NativeBatch {
   before: number;
   after: number;
   build: number;
@@ -98,7 +98,6 @@ export interface NativeLinkSocket {
   close(): Promise<void>;
 }
 
-/** A netlink socket of any protocol; the messages are as in the kernel's headers. */
 /** The addon's `PacketSocket`. */
 export interface NativePacketSocket {
   send(frame: Uint8Array): void;
@@ -106,6 +105,7 @@ export interface NativePacketSocket {
   close(): Promise<void>;
 }
 
+/** A netlink socket of any protocol; the messages are as in the kernel's headers. */
 export interface NativeRawSocket {
   dump(request: Uint8Array): Promise<void>;
   /** Empty at the end of the dump. */
@@ -274,4 +274,35 @@ export interface Link {
   isLoopback: boolean;
   /** IFF_UP: set up by an administrator or program. Independent of the carrier. */
   isUp: boolean;
+}
+
+/** The kernel's number of a family. Throws a TypeError for an unknown one. */
+export function toFamilyNumber(family: TableFamily, binding: Binding): number {
+  if (!Object.hasOwn(binding.families, family)) throw new TypeError(`unknown family ${String(family)}`);
+  return binding.families[family];
+}
+
+/**
+ * Checks a name: 1 to 255 bytes without NUL (NFT_NAME_MAXLEN is 256 with its NUL). Throws a
+ * TypeError if it is not a string, else a RangeError.
+ */
+export function requireName(name: unknown, what: string): asserts name is string {
+  if (typeof name !== 'string') throw new TypeError(`${what} must be a string, not ${typeof name}`);
+  if (name === '' || (name.length > 85 && Buffer.byteLength(name) > 255) || name.includes('\0')) {
+    throw new RangeError(`${what} must have 1 to 255 bytes and no NUL`);
+  }
+}
+
+/** Maximum of SO_RCVBUF in bytes: the kernel doubles the value and must not overflow. */
+export const maximumReceiveBuffer = 2 ** 30 - 1;
+
+/**
+ * Throws a TypeError if the value is not a number, a RangeError if it is not an integer from
+ * `least` to `most`.
+ */
+export function requireInteger(value: unknown, what: string, least: number, most: number): void {
+  if (typeof value !== 'number') throw new TypeError(`${what} must be a number, not ${typeof value}`);
+  if (!Number.isInteger(value) || value < least || value > most) {
+    throw new RangeError(`${what} must be an integer from ${least} to ${most}, not ${value}`);
+  }
 }

@@ -1,5 +1,11 @@
-import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
-import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
+import {
+  type Binding,
+  loadBinding,
+  maximumReceiveBuffer,
+  type NativeRouteBatch,
+  requireInteger,
+} from './binding.ts';
+import { Listening } from './closable.ts';
 import {
   type ConntrackEntry,
   CT_DELETE,
@@ -9,9 +15,8 @@ import {
   NFGENMSG_LENGTH,
   readConntrackEntry,
 } from './conntrack-entry.ts';
-import { plainError, toErrnoTable, toNftError } from './errno.ts';
-import type { NftError } from './errors.ts';
-import { Listening } from './listening.ts';
+import { ConntrackScan, type ScannedConnection } from './conntrack-scan.ts';
+import { type NftError, plainError, toErrnoTable } from './errors.ts';
 import { eachAttribute, type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 
 /** A connection that began or ended. Shares memory with its batch: copy it to keep it. */
@@ -80,8 +85,9 @@ export interface ConntrackMonitorOptions extends MarkFilter {
 const defaultReceiveBuffer = 8 * 1024 * 1024;
 /** NETLINK_NETFILTER of linux/netlink.h. */
 const NETFILTER = 12;
-/** NFNLGRP_CONNTRACK_NEW and NFNLGRP_CONNTRACK_DESTROY, one bit each. */
-const GROUPS = (1 << (1 - 1)) | (1 << (3 - 1));
+/** NFNLGRP_CONNTRACK_NEW and NFNLGRP_CONNTRACK_DESTROY as bits. */
+const GROUP_NEW = 1 << (1 - 1);
+const GROUP_DESTROY = 1 << (3 - 1);
 
 /**
  * Reports connections that begin and that end (ctnetlink) in the network namespace in which it is
@@ -118,8 +124,60 @@ export class ConntrackMonitor extends Listening {
       if (events.length > 0 || overrun || error !== null) listener({ events, overrun, error });
     };
     super(
-      (whileOpen) => new binding.RouteMonitor(GROUPS, receiveBuffer, NETFILTER, 0, whileOpen(tell)),
-      (error) => toNftError(error, errnos),
+      (whileOpen) =>
+        new binding.RouteMonitor(GROUP_NEW | GROUP_DESTROY, receiveBuffer, NETFILTER, 0, whileOpen(tell)),
+      errnos,
+    );
+  }
+}
+
+/** The argument of one call of the listener. */
+export interface BegunBatch {
+  /**
+   * Visits the connections that have begun, at most `most` events, as long as the listener is being
+   * called; returns how many events it read.
+   */
+  readonly each: (visit: (connection: ScannedConnection) => void, most?: number) => number;
+  /** The socket's buffer was full: an unknown number of events is lost. */
+  readonly overrun: boolean;
+  /** The socket failed; no more events come. */
+  readonly error: NftError | null;
+}
+
+export interface BegunMonitorOptions {
+  /** Bytes that the socket may buffer. Default 8 MiB, which is at least 8,000 events. */
+  receiveBuffer?: number;
+  /** Milliseconds between two calls of the listener, at least. Default 0. */
+  pause?: number;
+}
+
+const LONGEST_PAUSE = 60_000;
+
+/**
+ * Reports all connections that begin (ctnetlink), for those who look at very many: the kernel makes
+ * no messages of those that end, the thread wakes once in `pause`, and no object is made for an
+ * event. What else is said of ConntrackMonitor is true here.
+ */
+export class BegunMonitor extends Listening {
+  /** `binding` is for tests only. */
+  constructor(
+    options: BegunMonitorOptions,
+    listener: (batch: BegunBatch) => void,
+    binding: Binding = loadBinding(),
+  ) {
+    const { receiveBuffer = defaultReceiveBuffer, pause = 0 } = options;
+    requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
+    requireInteger(pause, 'pause', 0, LONGEST_PAUSE);
+    if (typeof listener !== 'function') throw new TypeError('listener must be a function');
+    const errnos = toErrnoTable(binding.errors);
+    const scan = new ConntrackScan();
+    const tell = ({ messages, overrun, errno }: NativeRouteBatch): void => {
+      const error = errno === 0 ? null : plainError(errno, 'conntrack monitor', errnos);
+      listener({ each: (visit, most) => scan.each(messages, visit, most), overrun, error });
+    };
+    super(
+      (whileOpen) => new binding.RouteMonitor(GROUP_NEW, receiveBuffer, NETFILTER, pause, whileOpen(tell)),
+      errnos,
     );
   }
 }

@@ -1,7 +1,6 @@
-import { requireInteger } from './arguments.ts';
-import { type Binding, loadBinding, type NativeEchoSocket } from './binding.ts';
-import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { closedError } from './errors.ts';
+import { type Binding, loadBinding, type NativeEchoSocket, requireInteger } from './binding.ts';
+import { NativeHandle } from './closable.ts';
+import { toErrnoTable } from './errors.ts';
 
 /** An echo request or reply of ICMP or ICMPv6. */
 export interface Echo {
@@ -47,8 +46,7 @@ const LONGEST_NAME = 15;
  */
 export class EchoSocket {
   readonly #family: 4 | 6;
-  readonly #errnos: ErrnoTable;
-  #socket: NativeEchoSocket | null;
+  readonly #socket: NativeHandle<NativeEchoSocket>;
 
   /** `binding` is for tests only. */
   constructor(
@@ -59,9 +57,9 @@ export class EchoSocket {
     if (family !== 4 && family !== 6) throw new RangeError('family must be 4 or 6');
     requireInteger(device.length, 'length of device', 0, LONGEST_NAME);
     this.#family = family;
-    this.#errnos = toErrnoTable(binding.errors);
     if (peer.length > 0) this.#requireAddress(peer);
-    this.#socket = this.#attempt(() => new binding.EchoSocket(family, device, peer, isDatagram));
+    const open = (): NativeEchoSocket => new binding.EchoSocket(family, device, peer, isDatagram);
+    this.#socket = new NativeHandle('EchoSocket', toErrnoTable(binding.errors), open);
   }
 
   request({ address, identifier, sequence, data }: Echo): void {
@@ -76,12 +74,12 @@ export class EchoSocket {
     message.set(data, HEADER);
     // The kernel computes that of ICMPv6.
     if (this.#family === 4) message.writeUInt16BE(checksum(message), 2);
-    this.#attempt(() => this.#open().send(address, message));
+    this.#socket.call((socket) => socket.send(address, message));
   }
 
   /** At most 256 of the replies that wait, oldest first; those that are too short are left out. */
   replies(): EchoReply[] {
-    const received = this.#attempt(() => this.#open().receive());
+    const received = this.#socket.call((socket) => socket.receive());
     return received.flatMap(({ source, message, age }): EchoReply[] => {
       const view = Buffer.from(message.buffer, message.byteOffset, message.length);
       if (view.length < HEADER || view.readUInt16BE(0) !== TYPES[this.#family].reply << 8) return [];
@@ -92,27 +90,13 @@ export class EchoSocket {
 
   /** Idempotent. */
   close(): void {
-    this.#socket?.close();
-    this.#socket = null;
+    this.#socket.close();
   }
 
   #requireAddress(address: Uint8Array): void {
     const length = this.#family === 4 ? 4 : 16;
     if (!(address instanceof Uint8Array) || address.length !== length)
       throw new TypeError(`the address must have ${length} bytes`);
-  }
-
-  #open(): NativeEchoSocket {
-    if (this.#socket === null) throw closedError('EchoSocket');
-    return this.#socket;
-  }
-
-  #attempt<Result>(call: () => Result): Result {
-    try {
-      return call();
-    } catch (error) {
-      throw toNftError(error, this.#errnos);
-    }
   }
 }
 

@@ -1,6 +1,6 @@
-import { requireName, toFamilyNumber } from './arguments.ts';
-import { type Binding, loadBinding, type NativeElements } from './binding.ts';
+import { type Binding, loadBinding, type NativeElements, requireName, toFamilyNumber } from './binding.ts';
 import { NftError } from './errors.ts';
+import { type MapVerdict, toVerdicts } from './expression.ts';
 import {
   attribute,
   eachAttribute,
@@ -13,7 +13,6 @@ import {
 } from './netlink-message.ts';
 import type { SetName } from './operation.ts';
 import { RawSocket } from './raw-socket.ts';
-import { type MapVerdict, toVerdicts } from './verdict.ts';
 
 /** All elements of a set at one moment. */
 export interface Elements {

@@ -1,4 +1,4 @@
-import type { MapVerdict } from './verdict.ts';
+import type { Binding } from './binding.ts';
 
 /**
  * One expression of a rule, as in the kernel (linux/netfilter/nf_tables.h). A rule loads a value
@@ -73,9 +73,9 @@ export type PayloadBase = keyof typeof payloadBases;
 /** Keys of a ct expression, by the kernel's NFT_CT_*. */
 export type CtKey = keyof typeof ctKeys;
 /** Results of a fib expression, by the kernel's NFT_FIB_RESULT_*. */
-export type FibResult = keyof typeof fibResults;
+type FibResult = keyof typeof fibResults;
 /** The fields that a fib expression looks up, by the kernel's NFTA_FIB_F_*. */
-export type FibFlag = keyof typeof fibFlags;
+type FibFlag = keyof typeof fibFlags;
 /** Keys of an rt expression, by the kernel's NFT_RT_*. */
 export type RtKey = keyof typeof rtKeys;
 /** Operators of cmp and range, by the kernel's NFT_CMP_*. */
@@ -131,3 +131,74 @@ export const rtKeys = { classid: 0, nexthop4: 1, nexthop6: 2, tcpmss: 3 } as con
 export const natTypes = { snat: 0 } as const;
 export const natFamilies = { ip: 2, ip6: 10 } as const;
 export const rejects = { icmp: 0, 'tcp reset': 1, icmpx: 2 } as const;
+
+/** The value of an element of a verdict map. */
+export type MapVerdict =
+  | { kind: 'jump' | 'goto'; chain: string }
+  | { kind: 'accept' | 'drop' | 'continue' | 'return' };
+
+/**
+ * Verdicts as the addon reads them: each distinct verdict once, and per element the index of its
+ * verdict.
+ */
+interface VerdictTable {
+  verdictOf: Uint32Array;
+  verdictCodes: Int32Array;
+  verdictChains: string[];
+}
+
+/**
+ * Returns each distinct verdict once, and per element the index of its verdict. Throws a RangeError
+ * if the number of verdicts and elements differs, or an index is out of range.
+ */
+export function toVerdictTable(
+  verdicts: readonly MapVerdict[],
+  verdictOf: Uint32Array | undefined,
+  count: number,
+): { distinct: readonly MapVerdict[]; verdictOf: Uint32Array } {
+  const given = verdictOf ?? verdicts;
+  if (given.length !== count) throw new RangeError(`${given.length} verdicts for ${count} elements`);
+  if (verdictOf !== undefined) {
+    for (const index of verdictOf) {
+      if (index >= verdicts.length) throw new RangeError(`verdictOf: there is no verdict ${index}`);
+    }
+    return { distinct: verdicts, verdictOf };
+  }
+  const known = new Map<string, number>();
+  const distinct: MapVerdict[] = [];
+  const indices = Uint32Array.from(verdicts, (verdict) => {
+    const key = `${verdict.kind} ${'chain' in verdict ? verdict.chain : ''}`;
+    const index = known.get(key) ?? distinct.push(verdict) - 1;
+    known.set(key, index);
+    return index;
+  });
+  return { distinct, verdictOf: indices };
+}
+
+/**
+ * The verdict of each element; equal verdicts are one object. Throws an Error for a code that
+ * nf_tables does not use in maps.
+ */
+export function toVerdicts(table: VerdictTable, binding: Binding): MapVerdict[] {
+  const kinds = new Map(Object.entries(binding.verdicts).map(([kind, code]) => [code | 0, kind]));
+  const distinct = Array.from(table.verdictCodes, (code, index): MapVerdict => {
+    const kind = kinds.get(code);
+    switch (kind) {
+      case 'jump':
+      case 'goto':
+        return { kind, chain: table.verdictChains[index] ?? '' };
+      case 'accept':
+      case 'drop':
+      case 'continue':
+      case 'return':
+        return { kind };
+      default:
+        throw new Error(`unknown verdict code ${code} in a map`);
+    }
+  });
+  return Array.from(table.verdictOf, (index) => {
+    const verdict = distinct[index];
+    if (!verdict) throw new Error(`verdict ${index} is missing`);
+    return verdict;
+  });
+}

@@ -1,7 +1,7 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
-export { type BegunBatch, BegunMonitor, type BegunMonitorOptions } from './begun-monitor.ts';
+
 export type { Link, TableFamily } from './binding.ts';
-export { Conntrack } from './conntrack.ts';
+export { Conntrack, type NewConnection, TCP_CONNTRACK } from './conntrack.ts';
 export {
   CONNTRACK_STATUS,
   type ConntrackEntry,
@@ -10,19 +10,35 @@ export {
   TCP_ENDED,
 } from './conntrack-entry.ts';
 export {
+  type BegunBatch,
+  BegunMonitor,
+  type BegunMonitorOptions,
   type ConntrackBatch,
   type ConntrackEvent,
   ConntrackMonitor,
   type ConntrackMonitorOptions,
 } from './conntrack-monitor.ts';
-export { type NewConnection, TCP_CONNTRACK } from './conntrack-new.ts';
 export type { ScannedConnection } from './conntrack-scan.ts';
 export { type Echo, type EchoReply, EchoSocket, type EchoSocketOptions } from './echo-socket.ts';
 export { type Elements, type TimedElement, TimedElements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
-export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase, RtKey } from './expression.ts';
-export type { WireGuardAddress, WireGuardDevice, WireGuardPeer } from './genetlink/wireguard.ts';
-export { IpSocket } from './ip-socket.ts';
+export type {
+  CmpOperator,
+  CtKey,
+  Expression,
+  MapVerdict,
+  MetaKey,
+  PayloadBase,
+  RtKey,
+} from './expression.ts';
+export {
+  type OpenSocket,
+  SOCKET_STATE,
+  type SocketQuery,
+  SocketTable,
+  type TcpSocketName,
+  TcpSockets,
+} from './inet-diag.ts';
 export {
   type LinkEvent,
   type LinkGroupChange,
@@ -49,16 +65,15 @@ export type {
   SetName,
   SetOperation,
 } from './operation.ts';
-export { type PacketProtocol, PacketSocket } from './packet-socket.ts';
+export { IpSocket, type PacketProtocol, PacketSocket } from './packet-socket.ts';
 export { type RouteEvent, RouteMonitor, type RouteMonitorOptions } from './route-monitor.ts';
 export { RouteSocket } from './route-socket.ts';
 export type { RouteAddress } from './rtnetlink/address.ts';
 export type { IPv4Setting, RouteLink, RouteVxlan } from './rtnetlink/link.ts';
-export type { LinkRoute, RouteWay } from './rtnetlink/link-route.ts';
 export type { RouteNeighbour } from './rtnetlink/neighbour.ts';
 export type { RouteNexthop } from './rtnetlink/nexthop.ts';
 export type { AddressBytes, RouteOperation } from './rtnetlink/object.ts';
-export type { Route, RouteFilter } from './rtnetlink/route.ts';
+export type { LinkRoute, Route, RouteFilter, RouteWay } from './rtnetlink/route.ts';
 export type { RouteChange, RouteObject } from './rtnetlink/route-object.ts';
 export type { RouteRule } from './rtnetlink/rule.ts';
 export type {
@@ -70,7 +85,6 @@ export type {
   SetSnapshot,
   TableSnapshot,
 } from './snapshot.ts';
-export { type OpenSocket, SOCKET_STATE, type SocketQuery, SocketTable } from './socket-table.ts';
 export type {
   AddChain,
   AddMap,
@@ -87,6 +101,5 @@ export type {
   StructureOperation,
   TableName,
 } from './structure.ts';
-export { type TcpSocketName, TcpSockets } from './tcp-sockets.ts';
-export type { MapVerdict } from './verdict.ts';
+export type { WireGuardAddress, WireGuardDevice, WireGuardPeer } from './wireguard.ts';
 export { type WireGuardChange, WireGuardSocket } from './wireguard-socket.ts';

@@ -1,10 +1,20 @@
-import { IS_LITTLE_ENDIAN, type NetlinkMessage, toMessage } from './netlink-message.ts';
+import { type Binding, loadBinding } from './binding.ts';
+import type { NftError } from './errors.ts';
+import {
+  IS_LITTLE_ENDIAN,
+  type NetlinkMessage,
+  NLM_F_DUMP,
+  NLM_F_REQUEST,
+  netlinkMessages,
+  toMessage,
+} from './netlink-message.ts';
+import { type RawAnswer, RawSocket } from './raw-socket.ts';
 
 /** NETLINK_SOCK_DIAG of linux/netlink.h. */
-export const SOCK_DIAG = 4;
+const SOCK_DIAG = 4;
 /** linux/sock_diag.h. */
-export const SOCK_DIAG_BY_FAMILY = 20;
-export const SOCK_DESTROY = 21;
+const SOCK_DIAG_BY_FAMILY = 20;
+const SOCK_DESTROY = 21;
 /**
  * struct inet_diag_req_v2: family, protocol, extensions, padding, states; then inet_diag_sockid.
  */
@@ -24,7 +34,7 @@ const FAMILIES = { 4: 2, 6: 10 } as const;
 const ALL_STATES = 0xffff_ffff;
 
 /** The ends of a socket, as the socket has them. */
-export interface SocketEnds {
+interface SocketEnds {
   /** 4 or 16 bytes. */
   readonly local: Uint8Array;
   readonly localPort: number;
@@ -33,7 +43,7 @@ export interface SocketEnds {
 }
 
 /** A socket in an answer. Its bytes share memory with the answer: copy them to keep them. */
-export interface DiagSocket extends SocketEnds {
+interface DiagSocket extends SocketEnds {
   /** TCP_* of include/net/tcp_states.h, of UDP too. */
   readonly state: number;
   /** The kernel's own name of the socket, 8 bytes. */
@@ -41,7 +51,7 @@ export interface DiagSocket extends SocketEnds {
 }
 
 /** Asks for one socket, by its ends and its cookie. */
-export function socketRequest(
+function socketRequest(
   type: number,
   protocol: number,
   flags: number,
@@ -62,7 +72,7 @@ export function socketRequest(
  * Asks for all sockets of a family.
  * @param states a bit for each state, 1 << TCP_*
  */
-export function socketsRequest(family: 4 | 6, protocol: number, flags: number, states: number): Uint8Array {
+function socketsRequest(family: 4 | 6, protocol: number, flags: number, states: number): Uint8Array {
   const bytes = new Uint8Array(REQUEST);
   fill(bytes, family, protocol, states);
   return toMessage(SOCK_DIAG_BY_FAMILY, flags, [bytes]);
@@ -75,7 +85,7 @@ function fill(bytes: Uint8Array, family: 4 | 6, protocol: number, states: number
 }
 
 /** Null if the message is not about a socket. */
-export function toDiagSocket({ type, view, start, end }: NetlinkMessage): DiagSocket | null {
+function toDiagSocket({ type, view, start, end }: NetlinkMessage): DiagSocket | null {
   if (type !== SOCK_DIAG_BY_FAMILY || end - start < NAME_IN_ANSWER + NAME) return null;
   const name = start + NAME_IN_ANSWER;
   const width = view.getUint8(start) === FAMILIES[4] ? 4 : 16;
@@ -89,4 +99,149 @@ export function toDiagSocket({ type, view, start, end }: NetlinkMessage): DiagSo
     remotePort: view.getUint16(name + REMOTE_PORT),
     cookie: bytes(COOKIE, NAME - COOKIE),
   };
+}
+
+/**
+ * States of a socket as the bits of SocketQuery.states: 1 << TCP_* of include/net/tcp_states.h.
+ */
+export const SOCKET_STATE = {
+  established: 1 << 1,
+  synSent: 1 << 2,
+  synReceived: 1 << 3,
+  finWait1: 1 << 4,
+  finWait2: 1 << 5,
+  /** UDP: not connected. */
+  close: 1 << 7,
+  closeWait: 1 << 8,
+  lastAck: 1 << 9,
+  listen: 1 << 10,
+  closing: 1 << 11,
+  /** A request for a connection, which the kernel reports as `synReceived`. */
+  newSynReceived: 1 << 12,
+} as const;
+
+export interface OpenSocket extends Omit<DiagSocket, 'state'> {
+  /** One of SOCKET_STATE. */
+  readonly state: number;
+}
+
+export interface SocketQuery {
+  readonly family: 4 | 6;
+  /** IPPROTO_TCP or IPPROTO_UDP. */
+  readonly protocol: 6 | 17;
+  /** The sum of SOCKET_STATEs. */
+  readonly states: number;
+}
+
+/**
+ * The TCP and UDP sockets of the network namespace in which this object is created (sock_diag),
+ * whoever owns them. Needs no capability; without the kernel's tcp_diag or udp_diag `sockets`
+ * throws ENOENT.
+ */
+export class SocketTable {
+  readonly #binding: Binding;
+
+  /** `binding` is for tests only. */
+  constructor(binding: Binding = loadBinding()) {
+    this.#binding = binding;
+  }
+
+  /**
+   * The sockets of a family in these states, in chunks, each read while the caller asks for it. An
+   * IPv6 socket that speaks IPv4 is one of family 6 with mapped addresses. A socket that is made or
+   * ends meanwhile may be missing.
+   */
+  async *sockets({ family, protocol, states }: SocketQuery): AsyncGenerator<OpenSocket[], void, undefined> {
+    const socket = new RawSocket(SOCK_DIAG, 'SocketTable', this.#binding);
+    const request = socketsRequest(family, protocol, NLM_F_REQUEST | NLM_F_DUMP, states);
+    try {
+      for await (const chunk of socket.dump(request)) {
+        yield [...netlinkMessages(chunk)].flatMap((message) => {
+          const found = toDiagSocket(message);
+          return found === null ? [] : [{ ...found, state: 1 << found.state }];
+        });
+      }
+    } finally {
+      await socket.close();
+    }
+  }
+}
+
+/** The ends of a connected TCP socket, as the socket has them. */
+export type TcpSocketName = SocketEnds;
+
+const IPPROTO_TCP = 6;
+/** include/net/tcp_states.h: a socket that waits for connections. */
+const LISTEN = 10;
+/** INET_DIAG_NOCOOKIE. */
+const ANY_COOKIE = new Uint8Array(8).fill(255);
+const MOST = 256;
+
+/**
+ * Ends TCP connections of this network namespace at their sockets (sock_diag). Needs CAP_NET_ADMIN
+ * (else EPERM) and CONFIG_INET_DIAG_DESTROY (else EOPNOTSUPP). The constructor throws an NftError
+ * if the socket cannot be opened.
+ */
+export class TcpSockets {
+  readonly #socket: RawSocket;
+
+  /** `binding` is for tests only. */
+  constructor(binding: Binding = loadBinding()) {
+    this.#socket = new RawSocket(SOCK_DIAG, 'TcpSockets', binding);
+  }
+
+  /**
+   * Resets connections: the other end gets a reset, the program ECONNABORTED. One result per
+   * connection: null for success, and where only a listening socket has this local end; ENOENT if
+   * there is no such socket here.
+   */
+  async destroy(names: readonly TcpSocketName[]): Promise<(NftError | null)[]> {
+    const results: (NftError | null)[] = [];
+    for (let i = 0; i < names.length; i += MOST)
+      results.push(...(await this.#destroy(names.slice(i, i + MOST))));
+    return results;
+  }
+
+  /** Waits for pending calls, then closes the socket. Idempotent. */
+  close(): Promise<void> {
+    return this.#socket.close();
+  }
+
+  /**
+   * The kernel finds a listening socket where there is no connected one. So it is asked first, and
+   * the socket of the answer is named by its cookie.
+   */
+  async #destroy(names: readonly TcpSocketName[]): Promise<(NftError | null)[]> {
+    const what = (): string => 'TCP socket';
+    const found = await this.#socket.exchange(
+      names.map((name) => request(SOCK_DIAG_BY_FAMILY, name, ANY_COOKIE)),
+      what,
+    );
+    const cookies = names.map((name, i) => cookieOf(found[i], name));
+    const wanted = names.flatMap((name, i) => {
+      const cookie = cookies[i];
+      return cookie ? [request(SOCK_DESTROY, name, cookie)] : [];
+    });
+    const answers = (await this.#socket.exchange(wanted, what)).values();
+    return names.map((_, i) => {
+      const cookie = cookies[i] ?? null;
+      return cookie === null ? (found[i]?.error ?? null) : (answers.next().value?.error ?? null);
+    });
+  }
+}
+
+function request(type: number, { local, localPort, remote, remotePort }: TcpSocketName, cookie: Uint8Array) {
+  return socketRequest(type, IPPROTO_TCP, NLM_F_REQUEST, { local, localPort, remote, remotePort, cookie });
+}
+
+/** Null if the socket is not the connected one of this name. */
+function cookieOf(
+  answer: RawAnswer | undefined,
+  { localPort, remotePort }: TcpSocketName,
+): Uint8Array | null {
+  const message = answer?.messages[0];
+  const socket = message === undefined ? null : toDiagSocket(message);
+  if (socket === null || socket.state === LISTEN) return null;
+  const isSame = socket.localPort === localPort && socket.remotePort === remotePort;
+  return isSame ? socket.cookie : null;
 }

@@ -1,15 +1,14 @@
-import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
 import {
   type Binding,
   type Link,
   loadBinding,
+  maximumReceiveBuffer,
   type NativeLinkEvent,
   type NativeLinkSocket,
+  requireInteger,
 } from './binding.ts';
-import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
-import type { NftError } from './errors.ts';
-import { ClosableLane } from './lane.ts';
-import { Listening } from './listening.ts';
+import { ClosableLane, Listening } from './closable.ts';
+import { type ErrnoTable, type NftError, plainError, toErrnoTable, toNftError } from './errors.ts';
 
 /** An event of a link monitor. */
 export type LinkEvent =
@@ -81,10 +80,7 @@ export class LinkMonitor extends Listening {
     const errnos = toErrnoTable(binding.errors);
     const tell = (events: readonly NativeLinkEvent[]): void =>
       listener(events.map((event) => toLinkEvent(event, errnos)));
-    super(
-      (whileOpen) => new binding.LinkMonitor(receiveBuffer, addresses, whileOpen(tell)),
-      (error) => toNftError(error, errnos),
-    );
+    super((whileOpen) => new binding.LinkMonitor(receiveBuffer, addresses, whileOpen(tell)), errnos);
   }
 }
 

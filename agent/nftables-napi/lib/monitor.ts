@@ -1,8 +1,15 @@
-import { maximumReceiveBuffer, requireInteger, requireName, toFamilyNumber } from './arguments.ts';
-import { type Binding, loadBinding, type NativeEvent, type TableFamily } from './binding.ts';
-import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
-import type { NftError } from './errors.ts';
-import { Listening } from './listening.ts';
+import {
+  type Binding,
+  loadBinding,
+  maximumReceiveBuffer,
+  type NativeEvent,
+  requireInteger,
+  requireName,
+  type TableFamily,
+  toFamilyNumber,
+} from './binding.ts';
+import { Listening } from './closable.ts';
+import { type ErrnoTable, type NftError, plainError, toErrnoTable } from './errors.ts';
 
 /** The kinds of objects that a commit can change. */
 export type ObjectKind = 'table' | 'chain' | 'rule' | 'set' | 'element' | 'object' | 'flowtable';
@@ -82,7 +89,7 @@ export class Monitor extends Listening {
     const tell = (event: NativeEvent): void => listener(toMonitorEvent(event, errnos));
     super(
       (whileOpen) => new binding.EventMonitor(number, table, quietSets, receiveBuffer, whileOpen(tell)),
-      (error) => toNftError(error, errnos),
+      errnos,
     );
   }
 }

@@ -1,8 +1,14 @@
-import { requireName, toFamilyNumber } from './arguments.ts';
-import { type Binding, loadBinding, type NativeSocket, type TableFamily } from './binding.ts';
+import {
+  type Binding,
+  loadBinding,
+  type NativeSocket,
+  requireName,
+  type TableFamily,
+  toFamilyNumber,
+} from './binding.ts';
+import { ClosableLane } from './closable.ts';
 import { type Elements, toElements } from './elements.ts';
-import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { ClosableLane } from './lane.ts';
+import { type ErrnoTable, toErrnoTable, toNftError } from './errors.ts';
 import {
   type BatchOperation,
   describeOperation,

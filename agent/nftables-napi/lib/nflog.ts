@@ -1,8 +1,12 @@
-import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
-import { type Binding, loadBinding, type NativeNflogBatch } from './binding.ts';
-import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
-import type { NftError } from './errors.ts';
-import { Listening } from './listening.ts';
+import {
+  type Binding,
+  loadBinding,
+  maximumReceiveBuffer,
+  type NativeNflogBatch,
+  requireInteger,
+} from './binding.ts';
+import { Listening } from './closable.ts';
+import { type ErrnoTable, type NftError, plainError, toErrnoTable } from './errors.ts';
 
 /** A packet that a rule with `log group N` logged. */
 export interface NflogPacket {
@@ -119,7 +123,8 @@ export class Nflog extends Listening {
     super(
       (whileOpen) =>
         new binding.Nflog(group, copyRange, queueThreshold, timeout, receiveBuffer, whileOpen(tell)),
-      (error) => toNftError(error, errnos, () => ({ text: `nflog group ${group}`, set: '' })),
+      errnos,
+      () => ({ text: `nflog group ${group}`, set: '' }),
     );
   }
 }

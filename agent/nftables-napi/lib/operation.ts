@@ -1,9 +1,8 @@
-import { requireInteger, requireName, toFamilyNumber } from './arguments.ts';
-import type { Binding, TableFamily } from './binding.ts';
+import { type Binding, requireInteger, requireName, type TableFamily, toFamilyNumber } from './binding.ts';
+import { type MapVerdict, toVerdictTable } from './expression.ts';
 import { putVerdict } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';
 import { putStructure, type StructureOperation } from './structure.ts';
-import { type MapVerdict, toVerdictTable } from './verdict.ts';
 
 /** A set or map of a table. */
 export interface SetName {

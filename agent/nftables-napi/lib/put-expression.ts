@@ -1,4 +1,4 @@
-import { requireInteger, requireName } from './arguments.ts';
+import { requireInteger, requireName } from './binding.ts';
 import {
   byteorders,
   cmpOperators,
@@ -7,6 +7,7 @@ import {
   type Expression,
   fibFlags,
   fibResults,
+  type MapVerdict,
   metaKeys,
   natFamilies,
   natTypes,
@@ -15,7 +16,6 @@ import {
   rtKeys,
 } from './expression.ts';
 import type { RecordWriter } from './record.ts';
-import type { MapVerdict } from './verdict.ts';
 
 const NFTA_LIST_ELEM = 1;
 const NFTA_EXPR_NAME = 1;

@@ -1,7 +1,6 @@
 import type { Binding, NativeRawSocket } from './binding.ts';
-import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
-import type { NftError } from './errors.ts';
-import { ClosableLane } from './lane.ts';
+import { ClosableLane } from './closable.ts';
+import { type ErrnoTable, type NftError, plainError, toErrnoTable, toNftError } from './errors.ts';
 import { type NetlinkMessage, NLMSG_ERROR, netlinkMessages } from './netlink-message.ts';
 
 /** Bytes of messages that are read in one call: about 1,000 connections. */

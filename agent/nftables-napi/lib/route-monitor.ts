@@ -1,8 +1,12 @@
-import { maximumReceiveBuffer, requireInteger } from './arguments.ts';
-import { type Binding, loadBinding, type NativeRouteBatch } from './binding.ts';
-import { plainError, toErrnoTable, toNftError } from './errno.ts';
-import type { NftError } from './errors.ts';
-import { Listening } from './listening.ts';
+import {
+  type Binding,
+  loadBinding,
+  maximumReceiveBuffer,
+  type NativeRouteBatch,
+  requireInteger,
+} from './binding.ts';
+import { Listening } from './closable.ts';
+import { type NftError, plainError, toErrnoTable } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
 import { isRemoval, type RouteObject, toRouteObject } from './rtnetlink/route-object.ts';
 
@@ -74,7 +78,7 @@ export class RouteMonitor extends Listening {
     };
     super(
       (whileOpen) => new binding.RouteMonitor(groups, receiveBuffer, NETLINK_ROUTE, 0, whileOpen(tell)),
-      (error) => toNftError(error, errnos),
+      errnos,
     );
   }
 }

@@ -5,10 +5,17 @@ import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
 import { addressDump, type RouteAddress, toRouteAddress } from './rtnetlink/address.ts';
 import { type IPv4Setting, ipv4SettingRequest, linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
-import { type LinkRoute, linkRouteDump, toLinkRoute } from './rtnetlink/link-route.ts';
 import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
 import { nexthopDump, type RouteNexthop, toNexthop } from './rtnetlink/nexthop.ts';
-import { type Route, type RouteFilter, routeDump, toRoute } from './rtnetlink/route.ts';
+import {
+  type LinkRoute,
+  linkRouteDump,
+  type Route,
+  type RouteFilter,
+  routeDump,
+  toLinkRoute,
+  toRoute,
+} from './rtnetlink/route.ts';
 import { type RouteChange, toRequest } from './rtnetlink/route-object.ts';
 import { type RouteRule, ruleDump, toRouteRule } from './rtnetlink/rule.ts';
 

@@ -1,5 +1,4 @@
-import { requireInteger, requireName, toFamilyNumber } from './arguments.ts';
-import type { Binding, TableFamily } from './binding.ts';
+import { type Binding, requireInteger, requireName, type TableFamily, toFamilyNumber } from './binding.ts';
 import type { Expression } from './expression.ts';
 import { putExpression } from './put-expression.ts';
 import type { RecordWriter } from './record.ts';

@@ -1,18 +1,20 @@
 import { type Binding, loadBinding } from './binding.ts';
 import { NftError } from './errors.ts';
-import { familyRequest, GENERIC, toFamilyId } from './genetlink/family.ts';
+import { netlinkMessages } from './netlink-message.ts';
+import { RawSocket } from './raw-socket.ts';
 import {
   deviceDump,
   deviceRequest,
+  familyRequest,
+  GENERIC,
   peersRequest,
   removalRequest,
   toDevice,
+  toFamilyId,
   WIREGUARD_FAMILY,
   type WireGuardDevice,
   type WireGuardPeer,
-} from './genetlink/wireguard.ts';
-import { netlinkMessages } from './netlink-message.ts';
-import { RawSocket } from './raw-socket.ts';
+} from './wireguard.ts';
 
 /** Peers in one message: an attribute has 64 KiB at most, and a peer some 120 bytes. */
 const MOST = 256;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { loadBinding } from '../lib/binding.ts';
-import { toTextError } from '../lib/classify.ts';
-import { toErrnoTable } from '../lib/errno.ts';
+import { toErrnoTable } from '../lib/errors.ts';
+import { toTextError } from '../lib/nftables.ts';
 
 const table = toErrnoTable(loadBinding().errors);
 

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { endianness } from 'node:os';
-import { familyRequest, toFamilyId } from '../lib/genetlink/family.ts';
+import { netlinkMessages } from '../lib/netlink-message.ts';
 import {
   deviceDump,
   deviceRequest,
+  familyRequest,
   peersRequest,
   removalRequest,
   toDevice,
-} from '../lib/genetlink/wireguard.ts';
-import { netlinkMessages } from '../lib/netlink-message.ts';
+  toFamilyId,
+} from '../lib/wireguard.ts';
 
 /** By hand from linux/wireguard.h and linux/genetlink.h, for family 30 and link 5. */
 const REQUEST = {

@@ -1,5 +1,6 @@
 import {
   attribute,
+  IS_LITTLE_ENDIAN,
   type NetlinkMessage,
   NLM_F_DUMP,
   NLM_F_REQUEST,
@@ -28,7 +29,16 @@ export interface Route {
 /** struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags. */
 const HEADER = 12;
 /** linux/rtnetlink.h. */
-const RTA = { destination: 1, metric: 6, table: 15, nexthop: 30 } as const;
+const RTA = {
+  destination: 1,
+  link: 4,
+  gateway: 5,
+  metric: 6,
+  multipath: 9,
+  table: 15,
+  via: 18,
+  nexthop: 30,
+} as const;
 /** An exception of the kernel's own, for one destination. */
 const RTM_F_CLONED = 0x200;
 
@@ -74,4 +84,73 @@ export function toRoute(message: NetlinkMessage): Route | null {
     metric: it.u32(RTA.metric, 0),
     type: it.headerU8(7),
   };
+}
+
+/** A route, as far as it says by which links packets leave. */
+export interface LinkRoute {
+  readonly family: 4 | 6;
+  readonly table: number;
+  /** As many bytes as the family's addresses have. */
+  readonly destination: AddressBytes;
+  readonly prefixLength: number;
+  /** RT_SCOPE_*; in IPv6 always 0. */
+  readonly scope: number;
+  /** The program that made it (RTPROT_*). */
+  readonly protocol: number;
+  /** RTN_UNICAST is 1: no blackhole, no prohibition. */
+  readonly type: number;
+  /** One for each next hop, also for those of next-hop objects. */
+  readonly ways: readonly RouteWay[];
+}
+
+export interface RouteWay {
+  /** Index of the link. */
+  readonly link: number;
+  readonly hasGateway: boolean;
+}
+
+/** struct rtnexthop: its length with attributes (u16), flags, hops, index of the link. */
+const NEXT_HOP = { header: 8, length: 0, link: 4 } as const;
+
+/** Routes of all tables. */
+export function linkRouteDump(family: 4 | 6): Uint8Array {
+  const header = Uint8Array.of(AF[family], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  return toMessage(RTM.route + 2, NLM_F_REQUEST | NLM_F_DUMP, [header]);
+}
+
+export function toLinkRoute(message: NetlinkMessage): LinkRoute | null {
+  const it = RouteMessage.of(message, HEADER);
+  if (it === null || (it.headerU32(8) & RTM_F_CLONED) !== 0) return null;
+  const family = it.headerU8(0) === AF[4] ? 4 : 6;
+  if (it.headerU8(0) !== AF[family]) return null;
+  const destination = it.bytes(RTA.destination);
+  return {
+    family,
+    table: it.u32(RTA.table, it.headerU8(4)),
+    destination: destination.length > 0 ? destination : new Uint8Array(family === 4 ? 4 : 16),
+    prefixLength: it.headerU8(1),
+    scope: it.headerU8(6),
+    protocol: it.headerU8(5),
+    type: it.headerU8(7),
+    ways: toWays(it),
+  };
+}
+
+function toWays(it: RouteMessage): RouteWay[] {
+  const ways: RouteWay[] = it.has(RTA.link)
+    ? [{ link: it.u32(RTA.link, 0), hasGateway: it.has(RTA.gateway) || it.has(RTA.via) }]
+    : [];
+  const bytes = it.bytes(RTA.multipath);
+  const view = new DataView(bytes.buffer);
+  let start = 0;
+  while (start + NEXT_HOP.header <= bytes.length) {
+    const length = view.getUint16(start + NEXT_HOP.length, IS_LITTLE_ENDIAN);
+    const end = Math.min(start + length, bytes.length);
+    if (length < NEXT_HOP.header) break;
+    const hop = RouteMessage.within(view, start, end, NEXT_HOP.header);
+    const hasGateway = hop.has(RTA.gateway) || hop.has(RTA.via);
+    ways.push({ link: hop.headerU32(NEXT_HOP.link), hasGateway });
+    start += (length + 3) & ~3;
+  }
+  return ways;
 }

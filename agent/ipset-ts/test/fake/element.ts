@@ -1,7 +1,25 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { FIELDS, type Field } from '../lib/entry.ts';
-import type { SetFamily, SetType } from '../lib/set.ts';
-import { Refusal, syntax } from './refusal.ts';
+import { FIELDS, type Field } from '../../lib/entry.ts';
+import type { SetFamily, SetType } from '../../lib/set.ts';
+
+/**
+ * A refusal of the fake, with ipset's exit code and text: 1 where library or kernel refuse, 2 for
+ * arguments that don't fit.
+ */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly exitCode: 1 | 2;
+  constructor(message: string, exitCode: 1 | 2 = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+export const NO_SUCH_SET = 'The set with the given name does not exist';
+
+export function syntax(text: string): Refusal {
+  return new Refusal(`Syntax error: ${text}`);
+}
 
 /** A set's header, as far as it says how elements are. */
 export interface ElementRules {
@@ -14,7 +32,7 @@ export interface ElementRules {
 }
 
 /** An address with the bits of its prefix; null where the part is none. */
-export interface Prefix {
+interface Prefix {
   readonly address: bigint;
   readonly length: number;
 }

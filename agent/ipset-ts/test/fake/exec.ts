@@ -2,27 +2,30 @@
  * An Exec without a kernel, for tests of what uses ipset. It refuses what ipset 7.17 refuses, in
  * its words.
  */
-import { ENTRY_OPTIONS, type EntryOption } from '../lib/entry.ts';
-import type { Exec, ExecResult } from '../lib/exec.ts';
-import { SET_TYPES, type SetType } from '../lib/set.ts';
-import { addMember, delMember, testMember } from './list.ts';
-import { headerText, listText, saveText } from './print.ts';
-import { NO_SUCH_SET, Refusal, syntax } from './refusal.ts';
+import { ENTRY_OPTIONS, type EntryOption } from '../../lib/entry.ts';
+import type { Exec, ExecResult } from '../../lib/exec.ts';
+import { SET_TYPES, type SetType } from '../../lib/set.ts';
+import { NO_SUCH_SET, Refusal, syntax } from './element.ts';
 import {
   addElements,
+  addMember,
   checkExtensions,
   checkSyntax,
   delElements,
+  delMember,
   ENTRY_FLAGS,
   expire,
   type FakeSet,
+  type Header,
   makeFakeSet,
+  type Stored,
   testElement,
+  testMember,
   toCreateHeader,
   toHeader,
 } from './set.ts';
 
-export interface FakeOptions {
+interface FakeOptions {
   /** Milliseconds, for timeouts. Time stands still by default. */
   readonly now?: () => number;
   /** The types that the pretended kernel supports; all by default. */
@@ -295,4 +298,47 @@ function toWords(line: string): string[] {
   return [...line.matchAll(/"([^"]*)"|\S+/g)].flatMap(([whole, quoted]) =>
     quoted === '' ? [] : [quoted ?? whole],
   );
+}
+
+function headerText(header: Header): string {
+  // forceadd is in force, but ipset does not print it.
+  const printed = [...header].filter(([option]) => option !== 'forceadd');
+  return printed.map(([option, value]) => (value === '' ? option : `${option} ${value}`)).join(' ');
+}
+
+function saveText(name: string, set: FakeSet, now: number): string {
+  const lines = [`create ${name} ${set.type} ${headerText(set.header)}`];
+  for (const stored of set.entries.values()) lines.push(`add ${name} ${entryText(set, stored, now)}`);
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function listText(name: string, set: FakeSet, references: number, terse: boolean, now: number): string {
+  const lines = [
+    `Name: ${name}`,
+    `Type: ${set.type}`,
+    'Revision: 0',
+    `Header: ${headerText(set.header)}`,
+    'Size in memory: 0',
+    `References: ${references}`,
+    `Number of entries: ${set.entries.size}`,
+  ];
+  if (!terse)
+    lines.push('Members:', ...[...set.entries.values()].map((stored) => entryText(set, stored, now)));
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function entryText(set: FakeSet, { element, options, expires }: Stored, now: number): string {
+  const shown = new Map(options);
+  if (set.header.has('timeout'))
+    shown.set('timeout', String(expires === null ? 0 : Math.ceil((expires - now) / 1000)));
+  if (set.header.has('counters')) {
+    for (const counter of ['packets', 'bytes']) shown.set(counter, options.get(counter) ?? '0');
+  }
+  const words = ENTRY_OPTIONS.flatMap((option) => {
+    const value = shown.get(option);
+    if (value === undefined || (option === 'comment' && value === '')) return [];
+    if (option === 'comment') return [`${option} "${value}"`];
+    return [value === '' ? option : `${option} ${value}`];
+  });
+  return [element.parts.join(','), ...words].join(' ');
 }

@@ -3,12 +3,14 @@ import {
   IS_LITTLE_ENDIAN,
   type NetlinkMessage,
   NLM_F_DUMP,
+  NLM_F_REQUEST,
   nest,
+  textBytes,
+  toMessage,
   u16,
   u32,
-} from '../netlink-message.ts';
-import { type AddressBytes, AF, NO_BYTES, RouteMessage } from '../rtnetlink/object.ts';
-import { GENLMSGHDR_LENGTH, genericMessage } from './family.ts';
+} from './netlink-message.ts';
+import { type AddressBytes, AF, NO_BYTES, RouteMessage } from './rtnetlink/object.ts';
 
 /** WG_GENL_NAME of linux/wireguard.h. */
 export const WIREGUARD_FAMILY = 'wireguard';
@@ -57,7 +59,7 @@ export interface WireGuardDevice {
   readonly peers: readonly KernelPeer[];
 }
 
-export interface KernelPeer extends WireGuardPeer {
+interface KernelPeer extends WireGuardPeer {
   /** Seconds since 1970 of the last handshake; 0: there was none. */
   readonly handshake: number;
 }
@@ -191,4 +193,39 @@ function handshake(item: RouteMessage): number {
 function key(bytes: Uint8Array): Uint8Array {
   if (bytes.length !== KEY_LENGTH) throw new RangeError(`a WireGuard key has ${KEY_LENGTH} bytes`);
   return bytes;
+}
+
+/** NETLINK_GENERIC of linux/netlink.h. */
+export const GENERIC = 16;
+/** struct genlmsghdr: command, version, 2 bytes reserved. */
+const GENLMSGHDR_LENGTH = 4;
+/** linux/genetlink.h: the family that knows the others. */
+const CONTROLLER = 16;
+const GET_FAMILY = 3;
+const CONTROLLER_VERSION = 2;
+const FAMILY = { id: 1, name: 2 } as const;
+
+/** A message of a family; the kernel numbers families as they come. */
+function genericMessage(
+  family: number,
+  command: number,
+  version: number,
+  flags: number,
+  attributes: readonly Uint8Array[],
+): Uint8Array {
+  const header = Uint8Array.of(command, version, 0, 0);
+  return toMessage(family, flags | NLM_F_REQUEST, [header, ...attributes]);
+}
+
+/** Asks for a family by name, for which the kernel loads the module. ENOENT: it has none. */
+export function familyRequest(name: string): Uint8Array {
+  return genericMessage(CONTROLLER, GET_FAMILY, CONTROLLER_VERSION, 0, [
+    attribute(FAMILY.name, textBytes(name)),
+  ]);
+}
+
+/** The number of the family; null: the message is no answer to that. */
+export function toFamilyId(message: NetlinkMessage): number | null {
+  if (message.type !== CONTROLLER) return null;
+  return RouteMessage.of(message, GENLMSGHDR_LENGTH)?.u16(FAMILY.id, 0) || null;
 }
