@@ -8,12 +8,12 @@ import type {
 } from '../extension/agent-extension.ts';
 import type { Layer, PassOn } from '../run/layers.ts';
 import { EgressDataplane } from './egress-dataplane.ts';
-import { type EgressMemory, withMemory } from './egress-memory.ts';
 import { type EgressMetrics, egressMetrics } from './egress-metrics.ts';
-import type { EgressHealthReport } from './health/health-report.ts';
+import type { EgressHealthReport } from './health/egress-health.ts';
 import { type EgressLeases, startLeases } from './lease/egress-leases.ts';
+import { type EgressMemory, withMemory } from './lingering.ts';
 import { startPods } from './pods/start-pods.ts';
-import { type EgressRecording, egressRecording } from './record/egress-recording.ts';
+import { type EgressRecording, egressRecording } from './record/binding-recorder.ts';
 import { SteeredConnections } from './steered-connections.ts';
 import type { WireGuardKeys } from './wireguard-keys.ts';
 

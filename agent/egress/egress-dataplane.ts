@@ -11,14 +11,12 @@ import type {
   Running,
 } from '../dataplane/dataplane.ts';
 import type { Ruleset } from '../render/ruleset.ts';
-import { type EgressMemory, toEgressMemory } from './egress-memory.ts';
 import { EgressReconciler, type EgressRuleset } from './egress-reconciler.ts';
 import { LIVE_SETS } from './floating/live-sets.ts';
 import { type OpenFloating, openFloating } from './floating/open-floating.ts';
 import type { FloatingKernel } from './floating-kernel.ts';
-import { EgressHealth } from './health/egress-health.ts';
-import type { EgressHealthReport } from './health/health-report.ts';
-import { withLingering } from './lingering.ts';
+import { EgressHealth, type EgressHealthReport } from './health/egress-health.ts';
+import { type EgressMemory, toEgressMemory, withLingering } from './lingering.ts';
 import { openNetwork } from './open-network.ts';
 import type { WireGuardKeys } from './wireguard-keys.ts';
 

@@ -2,7 +2,7 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { type Kernel, whereNfTablesIs } from '../apply/netlink/kernel.ts';
 import { tryEgress } from '../apply/netlink/nft-trial.ts';
 import type { KernelExtension, LeftOvers } from '../dataplane/dataplane.ts';
-import { releasePlugin } from './pods/release-plugin.ts';
+import { releasePlugin } from './pods/plugin.ts';
 
 /** Egress gateways in the kernel, of any run; their parts are loaded when they are used. */
 export const EGRESS_KERNEL: KernelExtension = {
@@ -56,7 +56,7 @@ function steering(kernel: Kernel): LeftOvers {
     name: STEERING,
     holdsRules: async () => false,
     async remove() {
-      const { endSteering } = await import('./end-steering.ts');
+      const { endSteering } = await import('./forget-connections.ts');
       await whereNfTablesIs(() => endSteering(kernel), undefined);
       return [];
     },

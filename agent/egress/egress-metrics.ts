@@ -1,10 +1,10 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { RuleTotals } from '../record/accounting.ts';
 import { MOST_POLICIES, OTHERS } from '../run/agent-metrics.ts';
-import type { EgressHealthReport } from './health/health-report.ts';
+import type { EgressHealthReport } from './health/egress-health.ts';
 import type { LeaseCounts } from './lease/thread-messages.ts';
-import type { RecordOutcome } from './record/binding-recorder.ts';
 import { type ConntrackPressure, readPressure } from './record/conntrack-pressure.ts';
+import type { RecordOutcome } from './record/egress-record.ts';
 import { egressCount } from './render/counted.ts';
 
 /** Each series is there from the start, so that its first increase shows. */

@@ -1,21 +1,19 @@
-import { Conntrack, type ConntrackEntry } from 'nftables-napi';
-import { formatAddress } from '../../lib/net/address.ts';
-import { unpackAddress } from '../../lib/net/member-set.ts';
+import { Conntrack, type ConntrackEntry, NftError } from 'nftables-napi';
+import { formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { packAddress, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { Retried } from '../../lib/process/retried.ts';
+import { Retried } from '../../lib/process/retried.ts';
+import type { Kernel } from '../apply/netlink/kernel.ts';
+import { type Match, plainRule } from '../render/ruleset.ts';
 import type { ClientWaker } from './client-waker.ts';
-import { deleteWhere } from './delete-where.ts';
 import { type EndedConnections, mergeEnded } from './lingering.ts';
+import { LABEL, MARK_CT, STEER } from './render/frame.ts';
 import { GATEWAY, hasWay, MARK_MASK } from './render/marks.ts';
-import { type Connections, retriedDeletion } from './retried-deletion.ts';
 
-interface ForgettingConnectionsOptions {
-  readonly clock: Clock;
-  readonly log: Pick<Log, 'error'>;
+interface ForgettingConnectionsOptions
+  extends Pick<RetriedDeletionOptions<EndedConnections>, 'clock' | 'log' | 'open'> {
   readonly waker: Pick<ClientWaker, 'wake'>;
-  /** Default: the kernel. */
-  readonly open?: () => Connections;
 }
 
 /**
@@ -34,6 +32,109 @@ export function forgettingConnections(options: ForgettingConnectionsOptions): Re
       return await deleteWhere(conntrack, (entry) => isEnded(entry, ended));
     },
   });
+}
+
+/** Wakes the clients of connections that are not deleted, because their next packet is reset. */
+async function wakeClients(
+  conntrack: Pick<Conntrack, 'entries'>,
+  { unopened }: EndedConnections,
+  waker: Pick<ClientWaker, 'wake'>,
+): Promise<void> {
+  for (const mark of unopened)
+    for await (const entries of conntrack.entries({ mark, mask: MARK_MASK })) waker.wake(entries);
+}
+
+/** TCP_CONNTRACK_SYN_SENT and TCP_CONNTRACK_SYN_SENT2: the server has not answered. */
+const UNOPENED: ReadonlySet<number> = new Set([1, 9]);
+
+function isEnded(entry: ConntrackEntry, ended: EndedConnections): boolean {
+  const { mark, family, reply } = entry;
+  const own = mark & MARK_MASK;
+  if (ended.marks.has(own)) return true;
+  if (ended.unopened.has(own)) return entry.tcpState === null || UNOPENED.has(entry.tcpState);
+  if ((own & GATEWAY) === 0 || ended.addresses.size === 0) return false;
+  return ended.addresses.has(formatAddress(unpackAddress(family, reply.destination, 0)));
+}
+
+/** all: on the pod's node. taken: those that leave by this node as a gateway. */
+export type ForgottenConnections = 'all' | 'taken';
+
+/**
+ * Deletes the connections that these addresses began: another pod has them now, or will.
+ *
+ * @returns why one of them is still there; null: none is
+ */
+export async function forgetSources(
+  conntrack: Pick<Conntrack, 'entries' | 'delete'>,
+  addresses: ReadonlySet<string>,
+  which: ForgottenConnections,
+): Promise<NftError | null> {
+  const packed = new Set<string>();
+  for (const text of addresses) {
+    const address = parseAddress(text);
+    if (address !== null) packed.add(toKey(packAddress(address)));
+  }
+  const isMeant = ({ original, mark }: ConntrackEntry): boolean =>
+    (which === 'all' || (mark & GATEWAY) !== 0) && packed.has(toKey(original.source));
+  return await deleteWhere(conntrack, isMeant);
+}
+
+function toKey(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
+
+interface ForgettingSourcesOptions extends Pick<ForgettingConnectionsOptions, 'clock' | 'log'> {
+  readonly which: ForgottenConnections;
+}
+
+/**
+ * Ends connections of addresses in one pass at a time over the kernel's table, however many pods
+ * come and go, and tries again what it refused. Then the next pod of an address may have
+ * connections: they are ended as well, and begin anew.
+ */
+export function forgettingSources({
+  which,
+  ...parts
+}: ForgettingSourcesOptions): Retried<ReadonlySet<string>> {
+  return retriedDeletion({
+    ...parts,
+    problem: 'cannot end the connections of pods that ended',
+    merge: (earlier, later) => earlier.union(later),
+    run: (conntrack, addresses) => forgetSources(conntrack, addresses, which),
+  });
+}
+
+/**
+ * Ends what the table steers, before the table goes: no connection is steered any more, and the
+ * packets of those that were are dropped until the kernel has forgotten these connections. Without
+ * that, packets between two steps of the removal would leave with the pods' own addresses, as
+ * nothing else translates a connection that we have translated.
+ */
+export async function endSteering(
+  kernel: Pick<Kernel, 'chains' | 'transact'>,
+  forget: () => Promise<void> = forgetAll,
+): Promise<void> {
+  const { chains } = await kernel.chains([STEER]);
+  if (chains.every(({ rules }) => rules.length === 0)) return;
+  const marked = MARK_CT(MARK_MASK, 0, true);
+  try {
+    await dropOnly(kernel, [marked, LABEL(false)]);
+  } catch (error) {
+    // A kernel without CONFIG_NF_CONNTRACK_LABELS: no connection has any.
+    if (!(error instanceof NftError && error.code === 'EOPNOTSUPP')) throw error;
+    await dropOnly(kernel, [marked]);
+  }
+  await forget();
+}
+
+async function dropOnly(kernel: Pick<Kernel, 'transact'>, matches: readonly Match[]): Promise<void> {
+  await kernel.transact([
+    { kind: 'flushChain', name: STEER },
+    ...matches.map(
+      (match) =>
+        ({ kind: 'addRule', chain: STEER, rule: plainRule({ kind: 'drop' }, match), source: null }) as const,
+    ),
+  ]);
 }
 
 /** At most so many passes: others may write marks that look like ours all the time. */
@@ -61,24 +162,58 @@ export async function forgetAll(open: () => Connections = () => new Conntrack())
   }
 }
 
-/** Wakes the clients of connections that are not deleted, because their next packet is reset. */
-async function wakeClients(
-  conntrack: Pick<Conntrack, 'entries'>,
-  { unopened }: EndedConnections,
-  waker: Pick<ClientWaker, 'wake'>,
-): Promise<void> {
-  for (const mark of unopened)
-    for await (const entries of conntrack.entries({ mark, mask: MARK_MASK })) waker.wake(entries);
+/** Milliseconds between attempts while the kernel refuses. */
+const DELETION_WAITS = { first: 1_000, longest: 60_000 } as const;
+
+/** The kernel's table of connections. */
+export type Connections = Pick<Conntrack, 'entries' | 'delete' | 'close'>;
+
+export interface RetriedDeletionOptions<Work> {
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'error'>;
+  /** Logged after a failure: what could not be done. */
+  readonly problem: string;
+  readonly merge: (earlier: Work, later: Work) => Work;
+  /** Resolves with why an entry is still there; null: none is. */
+  readonly run: (conntrack: Connections, work: Work) => Promise<NftError | null>;
+  /** Default: the kernel. */
+  readonly open?: () => Connections;
 }
 
-/** TCP_CONNTRACK_SYN_SENT and TCP_CONNTRACK_SYN_SENT2: the server has not answered. */
-const UNOPENED: ReadonlySet<number> = new Set([1, 9]);
+/** Deletes connections, one pass over the kernel's table at a time, until none is refused. */
+export function retriedDeletion<Work>(options: RetriedDeletionOptions<Work>): Retried<Work> {
+  const { clock, log, problem, merge, run, open = () => new Conntrack() } = options;
+  return new Retried({
+    clock,
+    waits: DELETION_WAITS,
+    merge,
+    async run(work) {
+      const conntrack = open();
+      try {
+        const refusal = await run(conntrack, work);
+        if (refusal !== null) throw refusal;
+      } finally {
+        await conntrack.close();
+      }
+    },
+    failed: ({ message }, retryIn) =>
+      void log.error(`${problem}; trying again`, { stage: 'apply', error: message, retryIn }),
+  });
+}
 
-function isEnded(entry: ConntrackEntry, ended: EndedConnections): boolean {
-  const { mark, family, reply } = entry;
-  const own = mark & MARK_MASK;
-  if (ended.marks.has(own)) return true;
-  if (ended.unopened.has(own)) return entry.tcpState === null || UNOPENED.has(entry.tcpState);
-  if ((own & GATEWAY) === 0 || ended.addresses.size === 0) return false;
-  return ended.addresses.has(formatAddress(unpackAddress(family, reply.destination, 0)));
+/**
+ * Deletes these connections from the kernel's table, in one pass.
+ *
+ * @returns why one of them is still there; null: none is
+ */
+export async function deleteWhere(
+  conntrack: Pick<Conntrack, 'entries' | 'delete'>,
+  isMeant: (entry: ConntrackEntry) => boolean,
+): Promise<NftError | null> {
+  let refusal: NftError | null = null;
+  // ENOENT: it has ended meanwhile.
+  for await (const entries of conntrack.entries())
+    for (const error of await conntrack.delete(entries.filter(isMeant)))
+      if (error !== null && error.code !== 'ENOENT') refusal ??= error;
+  return refusal;
 }

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import type { EgressSlot, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
-import { toEgressMemory, withMemory } from './egress-memory.ts';
-import { endedConnections, withLingering } from './lingering.ts';
+import { endedConnections, toEgressMemory, withLingering, withMemory } from './lingering.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 
 const slots = (...all: readonly (readonly [number, string])[]): ReadonlyMap<number, EgressSlot> =>

@@ -40,7 +40,7 @@ export function withLingering(before: NodeEgress | null, now: NodeEgress): NodeE
  * `now`, with the keys that a controller does not know since it started anew: those of before of
  * the same ends. While it does not, no other end gets such a key. `now` itself if it has all.
  */
-export function withKnownKeys(before: NodeEgress['peers'], now: NodeEgress['peers']): NodeEgress['peers'] {
+function withKnownKeys(before: NodeEgress['peers'], now: NodeEgress['peers']): NodeEgress['peers'] {
   const known = new Map<string, TunnelEnd>();
   for (const [node, end] of now) {
     const was = end.key === '' ? before.get(node) : undefined;
@@ -169,4 +169,52 @@ function ownedAddresses({ owned }: NodeEgress): Set<string> {
 function isSameWay(a: EgressSlot, b: EgressSlot): boolean {
   if (a.floating !== b.floating) return false;
   return a.floating === undefined ? a.node === b.node : a.take === b.take;
+}
+
+/** Facts that a node knows of its egress gateways besides its view, for its next process. */
+export interface EgressMemory {
+  /** The slots of open connections that no policy needs any more (withLingering). */
+  readonly slots: readonly EgressSlot[];
+  readonly takes: readonly (readonly [number, EgressTake])[];
+  readonly peers: readonly TunnelEnd[];
+  readonly answers: readonly (readonly [string, TunnelEnd])[];
+  /** Names of gateway nodes that do not answer. */
+  readonly lost: readonly string[];
+}
+
+/** @param known `told`, with what lingers */
+export function toEgressMemory(
+  known: NodeEgress | null,
+  told: NodeEgress | null,
+  lost: readonly string[],
+): EgressMemory {
+  return {
+    slots: missing(told?.slots, known?.slots).map(([, slot]) => slot),
+    takes: missing(told?.takes, known?.takes),
+    // Those that no policy needs, and those whose key the controller did not say again.
+    peers: [...(known?.peers ?? [])].flatMap(([node, end]) => {
+      const now = told?.peers.get(node);
+      return now === undefined || now.key !== end.key ? end : [];
+    }),
+    answers: [...(known?.answers ?? [])],
+    lost,
+  };
+}
+
+/** The state that an earlier process had in force; `told`: the view that it received last. */
+export function withMemory(told: NodeEgress, memory: EgressMemory | null): NodeEgress {
+  if (memory === null) return told;
+  const { slots, takes, peers, answers } = memory;
+  const former = new Map(peers.map((end) => [end.node, end] as const));
+  return {
+    ...told,
+    slots: new Map([...slots.map((slot) => [slot.number, slot] as const), ...told.slots]),
+    takes: new Map([...takes, ...told.takes]),
+    peers: new Map([...former, ...withKnownKeys(former, told.peers)]),
+    ...(answers.length === 0 ? {} : { answers: new Map(answers) }),
+  };
+}
+
+function missing<K, V>(from: ReadonlyMap<K, V> = new Map(), all: ReadonlyMap<K, V> = new Map()): [K, V][] {
+  return [...all].filter(([key]) => !from.has(key));
 }

@@ -7,16 +7,15 @@ import { NO_MEMBERS, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
+import { kernelSysctls, readSysctl, warnOfHost } from './apply/host-settings.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
-import { kernelSysctls, readSysctl } from './apply/sysctls.ts';
 import type { WireGuardPort } from './apply/wireguard.ts';
 import { ClientWaker } from './client-waker.ts';
 import type { EgressNetwork } from './egress-reconciler.ts';
 import type { OpenFloating } from './floating/open-floating.ts';
 import { forgetAll, forgettingConnections } from './forget-connections.ts';
 import { InterfaceAddresses } from './health/interface-addresses.ts';
-import { warnOfHost } from './host-checks.ts';
 import { toArpTable } from './render/arp-table.ts';
 import {
   type EgressHost,

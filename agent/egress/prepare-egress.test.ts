@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { ExtensionContext } from '../extension/agent-extension.ts';
-import { requiredFile } from './pods/release-plugin.ts';
+import { requiredFile } from './pods/plugin.ts';
 import { prepareEgress } from './prepare-egress.ts';
 
 const LOG = { error: assert.fail } as unknown as Log;

@@ -1,7 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { PreparedExtension } from '../extension/agent-extension.ts';
-import { releasePlugin } from './pods/release-plugin.ts';
+import { releasePlugin } from './pods/plugin.ts';
 import { publicKeyText, wireguardKeys } from './wireguard-keys.ts';
 
 interface PrepareOptions {

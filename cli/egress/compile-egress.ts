@@ -1,4 +1,4 @@
-import { netstateText } from '../../agent/egress/apply/netstate-text.ts';
+import { netstateText } from '../../agent/egress/apply/net-object.ts';
 import { toNetstate } from '../../agent/egress/render/netstate.ts';
 import { USUAL_MTU } from '../../agent/egress/render/tunnel.ts';
 import type { NodeState } from '../../apis/compiled.ts';

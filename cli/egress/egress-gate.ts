@@ -28,7 +28,7 @@ export function checkEgressAlone({ featureGates, egress }: Config): void {
 /** Throws a CommandError if egress gateways are on and this machine cannot have them. */
 export async function checkEgressHost({ featureGates }: Config, dataplane: DataplaneName): Promise<void> {
   if (featureGates.EgressGateway !== true) return;
-  const { egressRefusal } = await import('../../agent/egress/host-checks.ts');
+  const { egressRefusal } = await import('../../agent/egress/apply/host-settings.ts');
   const why = dataplane === 'nftables' ? egressRefusal() : `dataplane ${EGRESS_NEEDS_NFTABLES}`;
   if (why !== null) throw new CommandError(EXIT.refused, `feature gate EgressGateway: ${why}`);
 }

@@ -1,7 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { EGRESS_RECORDS, type GapRecord } from '../../agent/egress/record/egress-record.ts';
-import { type Found, findBindings, type GatewayBinding } from '../../agent/egress/record/find-bindings.ts';
+import {
+  EGRESS_RECORDS,
+  type Found,
+  findBindings,
+  type GapRecord,
+  type GatewayBinding,
+} from '../../agent/egress/record/egress-record.ts';
 import { recordLines } from '../../agent/record/record-files.ts';
 import { toTime } from '../../agent/record/record-filter.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';

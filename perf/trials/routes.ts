@@ -2,9 +2,10 @@
  * Applies the network configuration of a node with as many slots and peers as there may be, in this
  * network namespace; then moves one slot to another peer, again and again.
  */
+
 import { RouteSocket } from 'nftables-napi';
+import { kernelSysctls } from '../../agent/egress/apply/host-settings.ts';
 import { NetstateReconciler } from '../../agent/egress/apply/netstate-reconciler.ts';
-import { kernelSysctls } from '../../agent/egress/apply/sysctls.ts';
 import { wireguardPort } from '../../agent/egress/open-network.ts';
 import { type Netstate, OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { MOST_SLOTS } from '../../apis/egress/node-egress.ts';

@@ -3,9 +3,10 @@
  * that is there is not added, one that is not there is not deleted, and nothing is made on a link,
  * by a next hop or of members that are not there. What goes with a link or a next hop goes.
  */
+
 import { isDeepStrictEqual } from 'node:util';
 import { NftError, type RouteChange, type RouteObject } from 'nftables-napi';
-import type { RoutePort } from '../../agent/egress/apply/read-kernel.ts';
+import type { RoutePort } from '../../agent/egress/apply/netstate-reconciler.ts';
 
 /** RT_TABLE_LOCAL of linux/rtnetlink.h. */
 const LOCAL_TABLE = 255;

@@ -1,10 +1,11 @@
 /**
  * The kernel's network configuration is the wanted one, whatever it was, and whoever changes it.
  */
+
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { netstateText } from '../../agent/egress/apply/netstate-text.ts';
+import { netstateText } from '../../agent/egress/apply/net-object.ts';
 import { NO_NETSTATE } from '../../agent/egress/render/netstate.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import { netstates, UPLINK } from '../generate/netstate.ts';

@@ -3,10 +3,15 @@
  * in the network namespace that it is started in. For each line of input, says what it noted since
  * the last one.
  */
+
 import { createInterface } from 'node:readline';
 import { PacketSocket } from 'nftables-napi';
-import { arpClaim, arpProbe } from '../../agent/egress/floating/arp-frame.ts';
-import { neighbourClaim, neighbourProbe } from '../../agent/egress/floating/neighbour-frame.ts';
+import {
+  arpClaim,
+  arpProbe,
+  neighbourClaim,
+  neighbourProbe,
+} from '../../agent/egress/floating/conflict-frames.ts';
 
 const [, , link = '', mac = '', ...addresses] = process.argv;
 const own = Uint8Array.from(mac.split(':'), (byte) => Number.parseInt(byte, 16));

@@ -3,12 +3,13 @@
  * line, in the network namespace that it is started in, with the WireGuard key of the state
  * directory that it is given. Says what it did, one JSON value a line.
  */
+
 import { createInterface } from 'node:readline';
 import { RouteMonitor, RouteSocket } from 'nftables-napi';
 import { createLogger } from 'winston';
+import { kernelSysctls } from '../../agent/egress/apply/host-settings.ts';
 import { NetstateKeeper } from '../../agent/egress/apply/netstate-keeper.ts';
 import { NetstateReconciler } from '../../agent/egress/apply/netstate-reconciler.ts';
-import { kernelSysctls } from '../../agent/egress/apply/sysctls.ts';
 import { wireguardPort } from '../../agent/egress/open-network.ts';
 import { savedKeys } from '../../agent/egress/wireguard-keys.ts';
 import { systemClock } from '../../lib/process/clock.ts';

@@ -3,6 +3,7 @@ import {
   type NetLink,
   type NetNeighbour,
   type NetNexthop,
+  type NetPeer,
   type NetRoute,
   type NetRule,
   type Netstate,
@@ -111,4 +112,36 @@ function ruleText(it: NetRule): string {
 
 function ip(family: 4 | 6): string {
   return family === 4 ? 'ip' : 'ip -6';
+}
+
+/**
+ * The commands of ip(8), bridge(8) and sysctl(8) that make this network configuration, in order.
+ */
+export function netstateText(netstate: Netstate): string {
+  const objects = netObjects(netstate);
+  const isLink = ({ kind }: NetObject): boolean => kind === 'link';
+  const lines = [
+    ...objects.filter(isLink).map(objectText),
+    ...peersText(netstate),
+    ...netstate.sysctls.map(({ path, value }) => `sysctl -w ${path}=${value}`),
+    ...objects.filter((it) => !isLink(it)).map(objectText),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/** The commands of wg(8) that make this; the agent alone has the private key. */
+function peersText({ links, peers }: Pick<Netstate, 'links' | 'peers'>): string[] {
+  return links.flatMap(({ kind, name }) =>
+    kind === 'wireguard' ? [deviceText(name), ...peers.map(peerText)] : [],
+  );
+}
+
+export function deviceText(link: string): string {
+  return `wg set ${link} listen-port ${OWN_NETWORK.wireguard.port} private-key FILE`;
+}
+
+export function peerText({ link, key, endpoint, address }: NetPeer): string {
+  const bits = BITS[address.includes(':') ? 6 : 4];
+  const host = endpoint.includes(':') ? `[${endpoint}]` : endpoint;
+  return `wg set ${link} peer ${key} endpoint ${host}:${OWN_NETWORK.wireguard.port} allowed-ips ${address}/${bits}`;
 }

@@ -5,8 +5,8 @@ import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
 import { FakeWireGuard } from '../../../test/fake/fake-wireguard.ts';
 import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
+import type { SysctlPort } from './host-settings.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';
-import type { SysctlPort } from './sysctls.ts';
 
 const SYSCTL = 'net/ipv4/conf/nodewall-egress/rp_filter';
 const [NEXTHOP] = OWN_NETWORK.nexthops;

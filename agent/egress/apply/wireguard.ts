@@ -2,6 +2,7 @@ import { NftError, type WireGuardPeer, type WireGuardSocket } from 'nftables-nap
 import { type NetPeer, type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { BITS, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
+import { deviceText, peerText } from './net-object.ts';
 import type { NetProblem } from './problem.ts';
 
 export interface WireGuardPort extends Pick<WireGuardSocket, 'device' | 'change'> {
@@ -90,22 +91,6 @@ export class WireGuardPeers {
     if (this.#endpoints.get(wanted.key) === wanted.endpoint) return true;
     return isSame(found.endpoint, endpoint) && found.port === port;
   }
-}
-
-/** The commands of wg(8) that make this; the agent alone has the private key. */
-export function peersText({ links, peers }: Pick<Netstate, 'links' | 'peers'>): string[] {
-  return links.flatMap(({ kind, name }) =>
-    kind === 'wireguard' ? [deviceText(name), ...peers.map(peerText)] : [],
-  );
-}
-
-function deviceText(link: string): string {
-  return `wg set ${link} listen-port ${PORT} private-key FILE`;
-}
-
-function peerText({ link, key, endpoint, address }: NetPeer): string {
-  const host = endpoint.includes(':') ? `[${endpoint}]` : endpoint;
-  return `wg set ${link} peer ${key} endpoint ${host}:${PORT} allowed-ips ${address}/${bits(address)}`;
 }
 
 function toPeer({ key, endpoint, address }: NetPeer): WireGuardPeer {

@@ -9,7 +9,7 @@ import { systemClock } from '../../../lib/process/clock.ts';
 import { FakeElements } from '../../../test/fake/fake-elements.ts';
 import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
 import { FloatingLate } from '../floating-kernel.ts';
-import { arpAnnouncements } from './arp-frame.ts';
+import { arpAnnouncements } from './conflict-frames.ts';
 import { FloatingAddresses } from './floating-addresses.ts';
 import { LiveSets } from './live-sets.ts';
 

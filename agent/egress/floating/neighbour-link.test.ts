@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { arpAnnouncements } from './arp-frame.ts';
+import { arpAnnouncements } from './conflict-frames.ts';
 import { announce, type FrameSocket, probe } from './neighbour-link.ts';
 
 const LINK = { index: 3, mac: Buffer.from('0e0000000001', 'hex') };

@@ -1,8 +1,14 @@
 import type { PacketProtocol } from 'nftables-napi';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { errorCode } from '../../../lib/sharing/error.ts';
-import { arpAnnouncements, arpClaim, arpProbe } from './arp-frame.ts';
-import { neighbourAnnouncement, neighbourClaim, neighbourProbe } from './neighbour-frame.ts';
+import {
+  arpAnnouncements,
+  arpClaim,
+  arpProbe,
+  neighbourAnnouncement,
+  neighbourClaim,
+  neighbourProbe,
+} from './conflict-frames.ts';
 
 /** The frames of one protocol on one link: the addon's PacketSocket. */
 export interface FrameSocket {

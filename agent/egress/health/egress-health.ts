@@ -4,11 +4,10 @@ import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import { TUNNEL } from '../render/tunnel.ts';
-import type { EgressHealthReport } from './health-report.ts';
 import type { InterfaceAddresses } from './interface-addresses.ts';
+import { withoutLost } from './lost-gateways.ts';
 import { OutwardProbes, openQuestion } from './outward-probes.ts';
 import { probedEnds, TunnelProber } from './tunnel-prober.ts';
-import { withoutLost } from './without-lost.ts';
 
 interface EgressHealthOptions {
   readonly clock: Clock;
@@ -153,4 +152,14 @@ function withInterfaces(egress: NodeEgress, interfaces: InterfaceAddresses): Nod
     return [number, found === undefined ? take : { ...take, found }] as const;
   });
   return { ...egress, takes: new Map(takes) };
+}
+
+/** Results of a node's probes of gateways. */
+export interface EgressHealthReport {
+  /** Gateway nodes that it does not reach through the tunnel, sorted. */
+  readonly unreachable: readonly string[];
+  /** Gateways of which it is a candidate and that it can't serve, with the reason. */
+  readonly unready: ReadonlyMap<string, string>;
+  /** By gateway node that is asked; null: it has not answered yet. */
+  readonly roundTrips: ReadonlyMap<string, number | null>;
 }

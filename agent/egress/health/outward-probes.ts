@@ -5,7 +5,7 @@ import type { EgressProbe } from '../../../apis/egress/objects.ts';
 import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import { type Answers, UNASKED, withAnswer } from './answers.ts';
+import { type Answers, UNASKED, withAnswer } from './lost-gateways.ts';
 
 /** So many answers in a row, and a probe that failed is well again. */
 const ANSWERS = 2;

@@ -4,8 +4,7 @@ import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { linkLocal } from '../render/tunnel.ts';
-import { type Answers, LOST, type LossThresholds, UNASKED, withAnswer } from './answers.ts';
-import { slotsOf } from './without-lost.ts';
+import { type Answers, LOST, type LossThresholds, slotsOf, UNASKED, withAnswer } from './lost-gateways.ts';
 
 /** Milliseconds between two questions to a gateway node. */
 export const PROBE_INTERVAL = 200;

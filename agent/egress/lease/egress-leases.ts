@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { VERSION } from '../../../lib/process/version.ts';
-import type { EgressHealthReport } from '../health/health-report.ts';
+import type { EgressHealthReport } from '../health/egress-health.ts';
 import { LeaseThread, type LeaseThreadOptions } from './lease-thread.ts';
 import type { LeaseCounts } from './thread-messages.ts';
 

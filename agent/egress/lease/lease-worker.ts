@@ -4,6 +4,7 @@
  * too long for a lease of two; it makes the calls of the kernel that are rare.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Netlink, TimedElements } from 'nftables-napi';
 import { AGENT_CALLS } from '../../../apis/calls.ts';
@@ -12,9 +13,15 @@ import { monotonicClock as clock } from '../../../lib/process/clock.ts';
 import { callController, controllerClient } from '../../receive/controller-client.ts';
 import { lookupOrLast } from '../../receive/https-call.ts';
 import { LiveSets } from '../floating/live-sets.ts';
-import { leaseCounts } from './lease-counts.ts';
 import { LeaseDriver } from './lease-driver.ts';
-import type { FromLeaseThread, LeaseAccess, LeaseThreadData, ToLeaseThread } from './thread-messages.ts';
+import type { LeaseState } from './lease-state.ts';
+import type {
+  FromLeaseThread,
+  LeaseAccess,
+  LeaseCounts,
+  LeaseThreadData,
+  ToLeaseThread,
+} from './thread-messages.ts';
 
 function work(port: MessagePort, { node, boot, url, tokenFile, userAgent, origin }: LeaseThreadData): void {
   let access: LeaseAccess | null = null;
@@ -61,3 +68,20 @@ function work(port: MessagePort, { node, boot, url, tokenFile, userAgent, origin
 
 if (parentPort === null) throw new Error('lease-worker.ts runs in a worker thread alone');
 work(parentPort, workerData as LeaseThreadData);
+
+/** Calls back with the counts of each state in which they are others than before. */
+function leaseCounts(changed: (counts: LeaseCounts) => void): (state: LeaseState) => void {
+  let last: LeaseCounts | null = null;
+  return ({ slots, awaySince }) => {
+    const all = [...slots.values()];
+    const counts: LeaseCounts = {
+      alive: all.reduce((sum, { live }) => sum + live.size, 0),
+      waiting: all.filter(({ waitsSince }) => waitsSince !== null).length,
+      hindered: all.filter(({ hindrance }) => hindrance !== null).length,
+      isAnswered: awaySince === null,
+    };
+    if (isDeepStrictEqual(counts, last)) return;
+    last = counts;
+    changed(counts);
+  };
+}

@@ -128,3 +128,43 @@ function arrivalOf(held: Held, { served }: NodeEgress): EgressArrival | null {
     held.made = { of: one, arrival: { node, takes } };
   return held.made.arrival;
 }
+
+/** Milliseconds: longer than a node waits before it repeats a claim. */
+const ASKED_LIFE = 2_500;
+/** Claims of one node. */
+const MOST_ASKED = 1_000;
+
+interface AskedClaim {
+  readonly claim: Claim;
+  readonly until: number;
+}
+
+/** Claims of other nodes that this gateway has not confirmed yet. */
+export class AskedClaims {
+  /** By node and address. */
+  readonly #asked = new Map<string, Map<string, AskedClaim>>();
+
+  ask(node: string, claims: readonly Claim[], now: number): void {
+    const asked = this.#asked.get(node) ?? new Map<string, AskedClaim>();
+    for (const claim of claims)
+      if (asked.size < MOST_ASKED || asked.has(claim.address))
+        asked.set(claim.address, { claim, until: now + ASKED_LIFE });
+    this.#asked.set(node, asked);
+  }
+
+  /** Those that are in force, by node: they are no longer asked. */
+  answers(egress: NodeEgress, now: number): ReadonlyMap<string, readonly Claim[]> {
+    const answers = new Map<string, readonly Claim[]>();
+    for (const [node, asked] of this.#asked) {
+      const done: Claim[] = [];
+      for (const [address, { claim, until }] of asked) {
+        const isDone = isInForce(node, claim, egress);
+        if (isDone) done.push(claim);
+        if (isDone || now > until) asked.delete(address);
+      }
+      if (asked.size === 0) this.#asked.delete(node);
+      if (done.length > 0) answers.set(node, done);
+    }
+    return answers;
+  }
+}

@@ -6,8 +6,7 @@ import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
 import { envelopeOf } from '../../apply/envelope.ts';
 import { linkLocal } from '../render/tunnel.ts';
-import type { Claim } from './claim.ts';
-import type { ReceiveClaims } from './claim-socket.ts';
+import type { Claim, ReceiveClaims } from './claim.ts';
 import { EgressPods } from './egress-pods.ts';
 
 const MAC = '0e:00:00:00:00:02';

@@ -7,16 +7,12 @@ import { changedIds } from '../../../lib/sharing/changed-map.ts';
 import type { Enforced } from '../../apply/enforcer.ts';
 import { type Envelope, withResolved } from '../../apply/envelope.ts';
 import { linkLocal } from '../render/tunnel.ts';
-import { AddressTable } from './address-table.ts';
-import { AskedClaims } from './asked-claims.ts';
+import { AddressTable, movedArrivals, movedSources } from './address-table.ts';
 import type { PodAttachment } from './attachment.ts';
-import { type Claim, type ClaimMessage, peerAt } from './claim.ts';
-import type { ClaimPort, ReceiveClaims } from './claim-socket.ts';
-import { ClaimedArrivals } from './claimed-arrivals.ts';
+import { type Claim, type ClaimMessage, type ClaimPort, peerAt, type ReceiveClaims } from './claim.ts';
+import { AskedClaims, ClaimedArrivals } from './claimed-arrivals.ts';
 import { CniCache } from './cni-cache.ts';
-import { withHeld } from './held-class.ts';
-import { movedArrivals, movedSources } from './moved-addresses.ts';
-import { type ClaimedSources, PodClaims } from './pod-claims.ts';
+import { type ClaimedSources, PodClaims, withHeld } from './pod-claims.ts';
 
 export interface EgressPodsOptions {
   readonly log: Log;

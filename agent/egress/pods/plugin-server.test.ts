@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Log } from '../../../lib/process/log.ts';
 import type { PodAttachment } from './attachment.ts';
+import { releasePlugin, requiredFile } from './plugin.ts';
 import { PluginServer } from './plugin-server.ts';
-import { releasePlugin, requiredFile } from './release-plugin.ts';
 
 const PLUGIN = join(import.meta.dirname, '../../nftables-napi/build/Release/nodewall-egress');
 const RESULT = { cniVersion: '1.0.0', ips: [{ address: '10.0.0.1/24' }], dns: { domain: 'a "}" b\\' } };

@@ -8,7 +8,7 @@ import type { Log } from '../../../lib/process/log.ts';
 import { makeStateDirectory } from '../../../lib/process/state-file.ts';
 import { CniFormatError, readPluginCall } from './attachment.ts';
 import type { EgressPods } from './egress-pods.ts';
-import { pluginFolder, releasePlugin, requiredFile } from './release-plugin.ts';
+import { pluginFolder, releasePlugin, requiredFile } from './plugin.ts';
 
 /** Bytes: a runtime's configuration of a network has a few kB. */
 const LONGEST = 1 << 20;

@@ -4,6 +4,7 @@ import {
   type EgressOutcome,
   type NodeEgress,
 } from '../../../apis/egress/node-egress.ts';
+import { BITS, type Family } from '../../../lib/net/address.ts';
 import type { Claim } from './claim.ts';
 
 /** Milliseconds. */
@@ -262,7 +263,7 @@ function unsent(id: string | null): Sent {
 }
 
 /** The other nodes that the class's connections may leave by. */
-export function gatewaysOf(egress: NodeEgress | null, id: string): ReadonlySet<string> {
+function gatewaysOf(egress: NodeEgress | null, id: string): ReadonlySet<string> {
   const found = new Set<string>();
   const one = egress?.classes.get(id);
   for (const outcome of one === undefined ? [] : outcomesOf(one)) {
@@ -283,4 +284,28 @@ function add(due: Map<string, Claim[]>, gateway: string, claim: Claim): void {
   const claims = due.get(gateway) ?? [];
   claims.push(claim);
   due.set(gateway, claims);
+}
+
+/** Id of a class and of its outcome; ids of others are hashes. */
+const HELD = 'held';
+
+/**
+ * Where unknown pods pass, pods that wait for their gateways must not: they get a class that drops.
+ * Elsewhere they are unknown, which costs no change of chains.
+ */
+export function withHeld(egress: NodeEgress, waiting: ReadonlySet<string>): NodeEgress {
+  if (waiting.size === 0 || egress.unknownPods === 'Hold') return egress;
+  const sources = new Map(egress.sources);
+  for (const address of waiting) sources.set(address, HELD);
+  const action = { kind: 'drop', reason: 'unknown-pod' } as const;
+  return {
+    ...egress,
+    sources,
+    classes: new Map([...egress.classes, [HELD, { id: HELD, ipv4: all(4), ipv6: all(6) }]]),
+    outcomes: new Map([...egress.outcomes, [HELD, { id: HELD, policy: null, audited: [], action }]]),
+  };
+}
+
+function all(family: Family) {
+  return [{ range: { first: 0n, last: (1n << BigInt(BITS[family])) - 1n }, outcome: HELD }];
 }

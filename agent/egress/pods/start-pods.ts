@@ -1,8 +1,8 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
-import { ClaimSocket } from './claim-socket.ts';
+import { forgettingSources } from '../forget-connections.ts';
+import { ClaimSocket } from './claim.ts';
 import { EgressPods, type EgressPodsOptions } from './egress-pods.ts';
-import { forgettingSources } from './forget-sources.ts';
-import { installPlugin } from './install-plugin.ts';
+import { installPlugin } from './plugin.ts';
 import { PluginServer } from './plugin-server.ts';
 
 interface StartOptions extends Pick<EgressPodsOptions, 'log' | 'clock' | 'unreachable' | 'next'> {

@@ -1,20 +1,31 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { ConntrackBatch, ConntrackEvent } from 'nftables-napi';
+import type { NodeState } from '../../../apis/compiled.ts';
+import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
+import type { Log } from '../../../lib/process/log.ts';
 import { pace } from '../../../lib/process/pace.ts';
 import { microsecondsText } from '../../record/record.ts';
-import type { RecordLog, Writer } from '../../record/writer.ts';
+import { type RecordLog, recordWriter, type Writer } from '../../record/writer.ts';
+import type { AgentMetrics } from '../../run/agent-metrics.ts';
+import { loadAddon } from '../../run/with-kernel.ts';
+import type { EgressMetrics } from '../egress-metrics.ts';
 import { GATEWAY } from '../render/marks.ts';
-import { type EgressRecord, type GapRecord, toBinding } from './egress-record.ts';
+import {
+  EGRESS_RECORDS,
+  type EgressRecord,
+  type GapRecord,
+  type RecordOutcome,
+  toBinding,
+} from './egress-record.ts';
 
 /** Milliseconds between two lines about events that the kernel discarded, at least. */
 const OVERRUN_INTERVAL = 1_000;
 
-/** Fates of records, for the metrics. */
-export type RecordOutcome = 'begun' | 'ended' | 'lost';
-
-export interface BindingRecorderOptions {
+interface BindingRecorderOptions {
   readonly node: string;
   readonly clock: Clock;
   readonly log: RecordLog;
@@ -128,5 +139,68 @@ export class BindingRecorder {
 
   #gapRecord(reason: GapRecord['reason']): GapRecord {
     return { time: microsecondsText(Date.now() * 1000), node: this.#options.node, event: 'gap', reason };
+  }
+}
+
+interface EgressRecordingOptions {
+  readonly options: { readonly node: string; readonly stateDir: string };
+  readonly config: Config;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly metrics: Pick<AgentMetrics, 'monitor' | 'otherRecordsLost'>;
+}
+
+export interface EgressRecording {
+  enforced(state: NodeState): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Records of connections that leave by this node as an egress gateway; null if the configuration
+ * does not ask for them.
+ */
+export async function egressRecording(
+  parts: EgressRecordingOptions,
+  series: Pick<EgressMetrics, 'records'> | null,
+): Promise<EgressRecording | null> {
+  const { options, config, log, clock, metrics } = parts;
+  if (!config.log.egressConnections) return null;
+  const { ConntrackMonitor } = await loadAddon();
+  await checkSettings(options.node, log);
+  const file = join(options.stateDir, EGRESS_RECORDS);
+  const recorder = new BindingRecorder({
+    node: options.node,
+    clock,
+    log,
+    openMonitor: (filter, listener) => new ConntrackMonitor(filter, listener),
+    openWriter: () => recordWriter({ config: config.log, file, log, what: 'egress' }),
+    counted(outcome, lines) {
+      if (outcome === 'lost') metrics.otherRecordsLost(lines);
+      series?.records(outcome, lines);
+    },
+    troubled: (trouble) => metrics.monitor('conntrack', trouble),
+  });
+  return {
+    enforced: ({ egress }) => recorder.enforced(egress ?? null),
+    close: () => recorder.close(),
+  };
+}
+
+const SETTINGS = [
+  {
+    name: 'nf_conntrack_events',
+    why: 'the kernel reports no connections: nothing is recorded. Set net.netfilter.nf_conntrack_events to 2',
+  },
+  {
+    name: 'nf_conntrack_acct',
+    why: 'the kernel counts no bytes: the records have none. Set net.netfilter.nf_conntrack_acct to 1',
+  },
+] as const;
+
+/** Settings of the host are read, never written. */
+async function checkSettings(node: string, log: Log): Promise<void> {
+  for (const { name, why } of SETTINGS) {
+    const value = await readFile(`/proc/sys/net/netfilter/${name}`, 'latin1').catch(() => null);
+    if (value?.trim() === '0') log.warn(`records of egress gateways: ${why}`, { node });
   }
 }

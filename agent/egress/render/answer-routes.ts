@@ -4,7 +4,7 @@ import { type Interval, toInterval } from '../../../lib/net/interval.ts';
 import { sameItems } from '../../../lib/sharing/list-change.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { firstAt } from '../../../lib/sharing/order.ts';
-import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
+import { ArrivalChanges, type ServedPod } from './arrivals.ts';
 
 /** The way back to pods that this node serves. */
 export interface AnswerRoute {

@@ -1,6 +1,7 @@
 import type { EgressArrival, NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BITS, FAMILIES, type Family, WIDTH } from '../../../lib/net/address.ts';
 import { packText } from '../../../lib/net/member-set.ts';
+import { changedIds } from '../../../lib/sharing/changed-map.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { type Chain, plainChain, plainRule } from '../../render/ruleset.ts';
@@ -13,10 +14,8 @@ import {
   toVerdictMap,
   type VerdictMap,
 } from '../../render/verdict-map.ts';
-import { ArrivalChanges, type ServedPod } from './arrival-changes.ts';
-import { type DestinationChain, destinationChain, type RenderedClass } from './classes.ts';
-import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
-import { takeChain } from './outcomes.ts';
+import { type DestinationChain, destinationChain, type RenderedClass, takeChain } from './classes.ts';
+import { dropRule, INSIDE, NOT_SERVED } from './counted.ts';
 import { claims, EGRESS_NAMES, echoes, inSet } from './tunnel-rules.ts';
 
 const refuse = dropRule('unknown-pod', NOT_SERVED);
@@ -136,4 +135,59 @@ function toWay(family: Family, takes: EgressArrival['takes']): Way {
 
 export function gotoChain(chain: string): ChainVerdict {
   return { kind: 'goto', chain };
+}
+
+/** A pod that this node serves as a gateway, and the other end of the tunnel that it comes from. */
+export interface ServedPod {
+  readonly arrival: EgressArrival;
+  readonly peer: TunnelEnd;
+}
+
+/**
+ * Is called for each pod that is different. `before` null: it was not served, or its node had no
+ * end of the tunnel; `now` alike.
+ */
+type OnChange = (address: string, before: ServedPod | null, now: ServedPod | null) => void;
+
+type Served = Pick<NodeEgress, 'arrivals' | 'peers'>;
+
+const NOBODY: Served = { arrivals: new Map(), peers: new Map() };
+
+/**
+ * Finds the differences between the values of a sequence. It costs their number; where nodes
+ * changed, one pass over the pods.
+ */
+export class ArrivalChanges {
+  #last = NOBODY;
+
+  /** A call for each change: for 100,000 pods, half as long as a list of them. */
+  next({ arrivals, peers }: Served, on: OnChange): void {
+    const last = this.#last;
+    const now = { arrivals, peers };
+    this.#last = now;
+    if (last.arrivals.size === 0) {
+      arrivals.forEach((arrival, address) => {
+        const peer = peers.get(arrival.node);
+        if (peer !== undefined) on(address, null, { arrival, peer });
+      });
+      return;
+    }
+    const nodes = new Set(
+      [...changedIds(last.peers, peers)].filter((node) => !isSameEnd(last.peers.get(node), peers.get(node))),
+    );
+    const changed = new Set(changedIds(last.arrivals, arrivals));
+    if (nodes.size > 0) for (const [address, { node }] of arrivals) if (nodes.has(node)) changed.add(address);
+    for (const address of changed) on(address, servedPod(last, address), servedPod(now, address));
+  }
+}
+
+function servedPod({ arrivals, peers }: Served, address: string): ServedPod | null {
+  const arrival = arrivals.get(address);
+  const peer = arrival === undefined ? undefined : peers.get(arrival.node);
+  return arrival === undefined || peer === undefined ? null : { arrival, peer };
+}
+
+/** As far as pods are concerned. */
+function isSameEnd(a: TunnelEnd | undefined, b: TunnelEnd | undefined): boolean {
+  return a?.mac === b?.mac && a?.networks?.join() === b?.networks?.join();
 }

@@ -10,7 +10,7 @@ import {
   plainRule,
   type Statement,
 } from '../../render/ruleset.ts';
-import { dropRule, INSIDE, NOT_SERVED } from './drops.ts';
+import { dropRule, INSIDE, NOT_SERVED } from './counted.ts';
 import { ENDED, GATEWAY, HAS_WAY, MARK_MASK, NUMBER_MASK, OTHER_BITS, SENT } from './marks.ts';
 import {
   byWireGuard,

@@ -9,7 +9,7 @@ import {
   type Statement,
 } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
-import { dropRule } from './drops.ts';
+import { dropRule } from './counted.ts';
 
 function translateChain(take: number): string {
   return `egress-translate-${take}`;

@@ -2,10 +2,10 @@ import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { type Chain, type Match, type NftRule, plainChain, plainRule } from '../../render/ruleset.ts';
 import { type MapEntry, toVerdictMap, type VerdictMap } from '../../render/verdict-map.ts';
 import { gotoChain } from './arrivals.ts';
-import { dropRule } from './drops.ts';
+import { slotChain, takeChain } from './classes.ts';
+import { dropRule } from './counted.ts';
 import { seal, translation } from './gateway.ts';
 import { labelsOf, labelsOfOthers, MARK_MASK, OTHER_BITS, slotMark, takeMark } from './marks.ts';
-import { slotChain, takeChain } from './outcomes.ts';
 import { EGRESS_NAMES } from './tunnel-rules.ts';
 
 interface MarkChains {

@@ -11,9 +11,9 @@ import type { Packet } from '../../../test/tracer/packet.ts';
 import { nextOf, type Path, pathTracer } from '../../../test/tracer/path.ts';
 import { tracer } from '../../../test/tracer/tracer.ts';
 import { render, renderer } from '../../render/render.ts';
+import { buckets } from './classes.ts';
 import { slotMark, takeMark } from './marks.ts';
 import { toNetstate } from './netstate.ts';
-import { buckets } from './outcomes.ts';
 import { linkLocal } from './tunnel.ts';
 
 const SELF = 'here';

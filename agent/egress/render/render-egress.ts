@@ -10,7 +10,7 @@ import { type MapEntry, packAddressMac, toVerdictMap, type VerdictMap } from '..
 import { withFormer } from './answer-routes.ts';
 import { ArrivalRenderer, gotoChain } from './arrivals.ts';
 import { ClassRenderer, classChain, rangeMap } from './classes.ts';
-import { dropChains, dropRule } from './drops.ts';
+import { dropChains, dropRule } from './counted.ts';
 import { frameChains, toNodeRules } from './frame.ts';
 import { sealedChains, takeChains } from './gateway.ts';
 import { markChains } from './mark-chains.ts';

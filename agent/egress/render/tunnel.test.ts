@@ -8,7 +8,7 @@ import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
 import { closing, nodeState } from '../../../test/fake/node-state.ts';
 import { rulesetText } from '../../render/nft-text.ts';
 import { render } from '../../render/render.ts';
-import { netstateText } from '../apply/netstate-text.ts';
+import { netstateText } from '../apply/net-object.ts';
 import { keyProblem, NO_NETSTATE, toNetstate, tunnelRefusal } from './netstate.ts';
 
 const HOST = { group: 10, underlayMtu: 1500, encrypts: true };

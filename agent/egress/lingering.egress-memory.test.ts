@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
-import { toEgressMemory, withMemory } from './egress-memory.ts';
-import { withLingering } from './lingering.ts';
+import { toEgressMemory, withLingering, withMemory } from './lingering.ts';
 
 describe('EgressMemory', () => {
   it('gives the next process what lingers and is lost, and leaves out what it is told', () => {

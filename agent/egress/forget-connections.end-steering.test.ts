@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { NftError } from 'nftables-napi';
 import type { Kernel } from '../apply/netlink/kernel.ts';
-import { endSteering } from './end-steering.ts';
+import { endSteering } from './forget-connections.ts';
 
 type Steering = Pick<Kernel, 'chains' | 'transact'>;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { EgressOutcome, EgressSlot } from '../../../apis/egress/node-egress.ts';
 import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
-import { withoutLost } from './without-lost.ts';
+import { withoutLost } from './lost-gateways.ts';
 
 const SLOTS: readonly EgressSlot[] = [
   { number: 1, node: 'a', take: 0 },

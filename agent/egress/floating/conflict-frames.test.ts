@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { arpAnnouncements, arpClaim, arpProbe } from './arp-frame.ts';
+import { arpAnnouncements, arpClaim, arpProbe } from './conflict-frames.ts';
 
 const MAC = Buffer.from('0e0000000001', 'hex');
 const V4 = '192.0.2.50';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { neighbourAnnouncement, neighbourClaim, neighbourProbe } from './neighbour-frame.ts';
+import { neighbourAnnouncement, neighbourClaim, neighbourProbe } from './conflict-frames.ts';
 
 const MAC = Buffer.from('0e0000000001', 'hex');
 const V6 = '2001:db8::50';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { hostSysctls } from './sysctls.ts';
+import { hostSysctls } from './host-settings.ts';
 
 describe('hostSysctls', () => {
   it('names each setting that keeps egress gateways from working, and no other', () => {

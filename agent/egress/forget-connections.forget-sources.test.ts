@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ConntrackEntry } from 'nftables-napi';
-import { forgetSources } from './forget-sources.ts';
+import { forgetSources } from './forget-connections.ts';
 
 describe('connections of addresses that pods had', () => {
   it('at a gateway are those that it took', async () => {

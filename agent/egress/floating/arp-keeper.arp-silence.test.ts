@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Log } from '../../../lib/process/log.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { ArpSilence } from './arp-silence.ts';
+import { ArpSilence } from './arp-keeper.ts';
 
 describe('ArpSilence', () => {
   it('tries a failure again, and says it once', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { markRules } from './mark-rules.ts';
+import { markRules } from './egress-checks.ts';
 
 const chain = (family: string, table: string, name = 'c') => ({ chain: { family, table, name } });
 const EGRESS = chain('inet', 'nodewall', 'egress-steer');

@@ -3,7 +3,7 @@ import type { ConntrackTuple } from 'nftables-napi';
 import { parseAddress } from '../../lib/net/address.ts';
 import { internetChecksum } from '../../lib/net/checksum.ts';
 import { packAddress } from '../../lib/net/member-set.ts';
-import { synAck } from './syn-ack.ts';
+import { synAck } from './client-waker.ts';
 
 function tuple(source: string, destination: string, ports: Partial<ConntrackTuple> = {}): ConntrackTuple {
   const [from, to] = [source, destination].map((text) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
-import { netstateText } from './netstate-text.ts';
+import { netstateText } from './net-object.ts';
 
 // test/kernel/egress-netstate.test.ts types such commands.
 describe('netstateText', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { egressRefusal, warnOfHost } from './host-checks.ts';
+import { egressRefusal, warnOfHost } from './host-settings.ts';
 
 describe('checks of the host for egress gateways', () => {
   it("refuse Calico's eBPF dataplane, by name", () => {
