@@ -4,15 +4,15 @@
  * follow from them; calls between controllers are in controller/publish/peer-calls.ts.
  */
 import { LEASE_ANSWER, type LeaseRequest, MOST_LEASE_REQUEST } from './egress/lease.ts';
+import { MOST_ANSWER, type NodeAnswer } from './node-question.ts';
+import type { NodeReport } from './node-report.ts';
 import {
   INWARD_ANSWER,
   INWARD_PATIENCE,
   type InwardQuestion,
   MOST_PROBES_BODY,
   type PeerAnswer,
-} from './inward-probe.ts';
-import { MOST_ANSWER, type NodeAnswer } from './node-question.ts';
-import type { NodeReport } from './node-report.ts';
+} from './probes.ts';
 import { checked, decode } from './schema/shape.ts';
 import { NODE_VIEWS_PATH } from './stream.ts';
 

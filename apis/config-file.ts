@@ -1,6 +1,7 @@
 import { type Config, DEFAULT_CONFIG, type Exemption, withEgressGroup } from './config.ts';
 import type { EgressConfig, NamespaceLimits } from './egress/config.ts';
 import type { Problem } from './objects.ts';
+import { checkProbes, type RawProbe, toProbes } from './probes.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from './rollout.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
 import { asFields, asList, type FieldMap } from './schema/json-schema.ts';
@@ -10,7 +11,6 @@ import {
   toInterfaceGroups,
 } from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
-import { checkProbes, type RawProbe, toProbes } from './validate/probes.ts';
 import { type FieldPath, type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { checkRollout } from './validate/rollout.ts';
 import { reportSchema } from './validate/schema-problem.ts';

@@ -129,7 +129,7 @@ export type ProbeTarget =
   /** An echo request. */
   | { readonly kind: 'icmp'; readonly address: string };
 
-/** A connection to the node that must stay possible: others make it (apis/inward-probe.ts). */
+/** A connection to the node that must stay possible: others make it (apis/probes.ts). */
 export interface InwardProbeConfig {
   readonly name: string;
   /** One other agent, or the controller that leads. */

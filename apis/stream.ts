@@ -175,7 +175,7 @@ export interface EgressRemovedUpdate {
 
 /**
  * Another node's guarded apply asks for a connection to it: not part of the view. The answer goes
- * to `probeAnswerPath` (inward-probe.ts). Only to watchers with the feature `probes`.
+ * to `probeAnswerPath` (probes.ts). Only to watchers with the feature `probes`.
  */
 export interface ProbeUpdate {
   readonly type: 'probe';

@@ -1,5 +1,5 @@
 import type { NodeState } from '../apis/compiled.ts';
-import type { FindingKind } from '../apis/lint/finding.ts';
+import type { FindingKind } from '../apis/lint/list-findings.ts';
 import { nameResolver } from '../apis/names.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { clusterLint, type NodeFinding } from '../controller/lint/cluster-lint.ts';

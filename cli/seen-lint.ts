@@ -6,7 +6,7 @@ import {
   seenLint,
 } from '../agent/inspect/seen-lint.ts';
 import { toTime } from '../agent/record/record-filter.ts';
-import type { SeenFindingKind } from '../apis/lint/finding.ts';
+import type { SeenFindingKind } from '../apis/lint/list-findings.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';

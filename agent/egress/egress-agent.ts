@@ -1,4 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type {
   AgentExtension,
@@ -9,10 +10,14 @@ import type {
 import type { Layer, PassOn } from '../run/layers.ts';
 import { EgressDataplane } from './egress-dataplane.ts';
 import { type EgressMetrics, egressMetrics } from './egress-metrics.ts';
+import { forgettingSources } from './forget-connections.ts';
 import type { EgressHealthReport } from './health/egress-health.ts';
 import { type EgressLeases, startLeases } from './lease/egress-leases.ts';
 import { type EgressMemory, withMemory } from './lingering.ts';
-import { startPods } from './pods/start-pods.ts';
+import { ClaimSocket } from './pods/claim.ts';
+import { EgressPods, type EgressPodsOptions } from './pods/egress-pods.ts';
+import { installPlugin } from './pods/plugin.ts';
+import { PluginServer } from './pods/plugin-server.ts';
 import { type EgressRecording, egressRecording } from './record/binding-recorder.ts';
 import { SteeredConnections } from './steered-connections.ts';
 import type { WireGuardKeys } from './wireguard-keys.ts';
@@ -119,4 +124,44 @@ class EgressAgent implements AgentExtension {
     const memory = this.dataplane.memory();
     if (memory !== null) this.#context.saved.extension(memory);
   }
+}
+
+interface StartOptions extends Pick<EgressPodsOptions, 'log' | 'clock' | 'unreachable' | 'next'> {
+  readonly stateDir: string;
+  readonly config: EgressConfig;
+}
+
+/** Starts what a node with egress gateways needs to steer pods from their first packet on. */
+async function startPods({
+  stateDir,
+  config,
+  ...parts
+}: StartOptions): Promise<Layer & { close(): Promise<void> }> {
+  const { log } = parts;
+  const ended = forgettingSources({ ...parts, which: 'all' });
+  const taken = forgettingSources({ ...parts, which: 'taken' });
+  const pods = new EgressPods({
+    ...parts,
+    results: config.cniResults,
+    openClaims: ClaimSocket.open,
+    forget: (addresses) => ended.add(new Set(addresses)),
+    forgetTaken: (addresses) => taken.add(new Set(addresses)),
+  });
+  await pods.start();
+  const server = new PluginServer({ stateDir, log, clock: parts.clock, pods });
+  await server.listen();
+  if (config.cniPlugins !== '') await installPlugin(config.cniPlugins, log);
+  return {
+    submit(envelope) {
+      server.setRequired(envelope.resolved.egress !== undefined);
+      pods.submit(envelope);
+    },
+    over: (state) => pods.over(state),
+    enforced: (result) => pods.enforced(result),
+    async close() {
+      await server.close();
+      await pods.close();
+      await Promise.all([ended.close(), taken.close()]);
+    },
+  };
 }

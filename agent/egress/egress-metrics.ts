@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { RuleTotals } from '../record/accounting.ts';
 import { MOST_POLICIES, OTHERS } from '../run/agent-metrics.ts';
 import type { EgressHealthReport } from './health/egress-health.ts';
-import type { LeaseCounts } from './lease/thread-messages.ts';
+import type { LeaseCounts } from './lease/lease-state.ts';
 import { type ConntrackPressure, readPressure } from './record/conntrack-pressure.ts';
 import type { RecordOutcome } from './record/egress-record.ts';
 import { egressCount } from './render/counted.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createLogger } from 'winston';
 import type { InwardProbeConfig } from '../../apis/config.ts';
-import type { InwardQuestion, InwardResult, Made } from '../../apis/inward-probe.ts';
+import type { InwardQuestion, InwardResult, Made } from '../../apis/probes.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { InwardProbes } from './inward-probes.ts';
 

@@ -1,7 +1,12 @@
 import type { InwardProbeConfig } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
-import type { AskedProbe, InwardQuestion, InwardResult, Made } from '../../apis/inward-probe.ts';
-import { OWN_PROBES } from '../../apis/validate/probes.ts';
+import {
+  type AskedProbe,
+  type InwardQuestion,
+  type InwardResult,
+  type Made,
+  OWN_PROBES,
+} from '../../apis/probes.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';

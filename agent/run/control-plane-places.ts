@@ -9,9 +9,9 @@ import {
   type InwardProbeConfig,
 } from '../../apis/config.ts';
 import { WEBHOOK_PORT } from '../../apis/control-plane.ts';
+import { OWN_INWARD } from '../../apis/probes.ts';
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
 import type { Endpoints } from '../../apis/stream.ts';
-import { OWN_INWARD } from '../../apis/validate/probes.ts';
 import { parseYaml } from '../../apis/validate/yaml-document.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { ConnectionAttempt } from '../../lib/process/connection-attempt.ts';

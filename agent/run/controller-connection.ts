@@ -1,12 +1,12 @@
 import { AGENT_CALLS } from '../../apis/calls.ts';
+import type { NodeQuestion } from '../../apis/node-question.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import {
   INWARD_PATIENCE,
   type InwardQuestion,
   type InwardResult,
   type PeerAnswer,
-} from '../../apis/inward-probe.ts';
-import type { NodeQuestion } from '../../apis/node-question.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
+} from '../../apis/probes.ts';
 import type { ProbeUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';

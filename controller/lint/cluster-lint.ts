@@ -1,5 +1,5 @@
 import type { Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
-import { FINDING_KINDS, type Finding } from '../../apis/lint/finding.ts';
+import { FINDING_KINDS, type Finding } from '../../apis/lint/list-findings.ts';
 import { StateLint, type StateLintOptions } from '../../apis/lint/state-lint.ts';
 import { nodeClasses } from '../difference/node-classes.ts';
 import { nodeView } from '../publish/node-view.ts';

@@ -1,5 +1,5 @@
 import type { DecidingRule } from '../../apis/difference/row.ts';
-import type { Finding } from '../../apis/lint/finding.ts';
+import type { Finding } from '../../apis/lint/list-findings.ts';
 
 /** Rules that a sentence names at most. */
 const MOST_RULES = 5;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import type { InwardProbeConfig } from '../../apis/config.ts';
-import type { AskedProbe, InwardResult, PeerAnswer } from '../../apis/inward-probe.ts';
+import type { AskedProbe, InwardResult, PeerAnswer } from '../../apis/probes.ts';
 import type { ProbeUpdate } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { InwardProbing } from './inward-probing.ts';

@@ -6,9 +6,9 @@ import {
   type InwardResult,
   inwardConnection,
   type NotMade,
+  OWN_INWARD,
   type PeerAnswer,
-} from '../../apis/inward-probe.ts';
-import { OWN_INWARD } from '../../apis/validate/probes.ts';
+} from '../../apis/probes.ts';
 import { attempt } from '../../lib/process/connection-attempt.ts';
 import type { PeerQuestions } from './peer-questions.ts';
 

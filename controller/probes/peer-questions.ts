@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { ProbeTarget } from '../../apis/config.ts';
-import type { PeerAnswer, ProbeOutcome } from '../../apis/inward-probe.ts';
+import type { PeerAnswer, ProbeOutcome } from '../../apis/probes.ts';
 import type { ProbeUpdate } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 

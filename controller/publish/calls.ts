@@ -1,7 +1,6 @@
 import { AGENT_CALLS, type Call } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { parseLeaseRequest } from '../../apis/egress/lease.ts';
-import { INWARD_QUESTION, PEER_ANSWER } from '../../apis/inward-probe.ts';
 import {
   ALL_NODES_PATH,
   METRICS_PATH,
@@ -11,6 +10,7 @@ import {
   PASSED_QUESTION,
 } from '../../apis/node-question.ts';
 import { type NodeReport, parseReport } from '../../apis/node-report.ts';
+import { INWARD_QUESTION, PEER_ANSWER } from '../../apis/probes.ts';
 import { checked, decode } from '../../apis/schema/shape.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { CONSOLE_ROWS, type ConsoleOptions } from '../console/console-requests.ts';

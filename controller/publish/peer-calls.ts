@@ -2,20 +2,20 @@ import type { Call } from '../../apis/calls.ts';
 import { parseControllerState } from '../../apis/controller-state.ts';
 import { LEASE_ANSWER, LEASE_REQUEST } from '../../apis/egress/lease.ts';
 import {
-  INWARD_ANSWER,
-  INWARD_PATIENCE,
-  INWARD_QUESTION_FIELDS,
-  type InwardAnswer,
-  MOST_PROBES_BODY,
-  PEER_ANSWER,
-} from '../../apis/inward-probe.ts';
-import {
   ANSWERED,
   MOST_PASSED,
   type PassedQuestion,
   QUESTION_PATIENCE,
   type QuestionAnswer,
 } from '../../apis/node-question.ts';
+import {
+  INWARD_ANSWER,
+  INWARD_PATIENCE,
+  INWARD_QUESTION_FIELDS,
+  type InwardAnswer,
+  MOST_PROBES_BODY,
+  PEER_ANSWER,
+} from '../../apis/probes.ts';
 import {
   checked,
   decode,

@@ -1,6 +1,6 @@
 import type { ControllerItem, ControllerState } from '../../apis/controller-state.ts';
 import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
-import type { InwardAnswer, InwardQuestion, InwardResult, PeerAnswer } from '../../apis/inward-probe.ts';
+import type { InwardAnswer, InwardQuestion, InwardResult, PeerAnswer } from '../../apis/probes.ts';
 import type { Authenticate } from './auth.ts';
 
 /** Heartbeats of egress gateways. */

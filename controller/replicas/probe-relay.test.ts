@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { InwardResult } from '../../apis/inward-probe.ts';
+import type { InwardResult } from '../../apis/probes.ts';
 import type { PassedProbes } from '../publish/peer-calls.ts';
 import { ProbeRelay } from './probe-relay.ts';
 

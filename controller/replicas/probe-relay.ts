@@ -1,4 +1,4 @@
-import type { InwardQuestion, InwardResult, PeerAnswer } from '../../apis/inward-probe.ts';
+import type { InwardQuestion, InwardResult, PeerAnswer } from '../../apis/probes.ts';
 import type { PassedProbes } from '../publish/peer-calls.ts';
 
 export interface ProbeRelayOptions {

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import type { IPv4Setting, RouteSocket } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
-import type { NetProblem } from './problem.ts';
+import type { NetProblem } from './kernel-object.ts';
 
 /** Kernel settings by path below /proc/sys; tests replace it. */
 export interface SysctlPort {

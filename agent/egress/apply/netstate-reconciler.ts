@@ -17,9 +17,16 @@ import {
   toKernelRouteObject,
 } from './difference.ts';
 import { applySysctls, type SysctlPort } from './host-settings.ts';
-import { isOwnLinkName, type KernelObject, type LinkNames, toKernelObject } from './kernel-object.ts';
+import {
+  foreignProblems,
+  isOwnLinkName,
+  type KernelObject,
+  kernelRefusal,
+  type LinkNames,
+  type NetProblem,
+  toKernelObject,
+} from './kernel-object.ts';
 import { netObjectKey, netObjects } from './net-object.ts';
-import { foreignProblems, kernelRefusal, type NetProblem } from './problem.ts';
 import { WireGuardPeers, type WireGuardPort } from './wireguard.ts';
 
 export interface NetstateResult {

@@ -2,8 +2,8 @@ import { NftError, type WireGuardPeer, type WireGuardSocket } from 'nftables-nap
 import { type NetPeer, type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { BITS, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
+import type { NetProblem } from './kernel-object.ts';
 import { deviceText, peerText } from './net-object.ts';
-import type { NetProblem } from './problem.ts';
 
 export interface WireGuardPort extends Pick<WireGuardSocket, 'device' | 'change'> {
   /** This node's keys, 32 bytes each. */

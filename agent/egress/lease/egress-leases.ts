@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { VERSION } from '../../../lib/process/version.ts';
 import type { EgressHealthReport } from '../health/egress-health.ts';
+import type { LeaseCounts } from './lease-state.ts';
 import { LeaseThread, type LeaseThreadOptions } from './lease-thread.ts';
-import type { LeaseCounts } from './thread-messages.ts';
 
 interface EgressLeasesOptions
   extends Pick<

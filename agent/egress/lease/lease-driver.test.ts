@@ -3,8 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { LeaseAnswer } from '../../../apis/egress/lease.ts';
 import { type FakeClock, fakeClock } from '../../../test/fake/fake-clock.ts';
 import { LeaseDriver, type LeaseDriverOptions } from './lease-driver.ts';
-import type { LeaseEvent } from './lease-state.ts';
-import type { FromLeaseThread } from './thread-messages.ts';
+import type { FromLeaseThread, LeaseEvent } from './lease-state.ts';
 
 const A = '192.0.2.1';
 const SLOT = {

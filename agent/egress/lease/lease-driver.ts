@@ -2,6 +2,7 @@ import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { LiveSets } from '../floating/live-sets.ts';
 import {
+  type FromLeaseThread,
   INITIAL_LEASES,
   isAnyAlive,
   type LeaseEffect,
@@ -9,7 +10,6 @@ import {
   type LeaseState,
 } from './lease-state.ts';
 import { leaseStep } from './lease-step.ts';
-import type { FromLeaseThread } from './thread-messages.ts';
 
 export interface LeaseDriverOptions {
   /** Rejects if there is no answer in time. */

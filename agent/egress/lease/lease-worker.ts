@@ -14,14 +14,14 @@ import { callController, controllerClient } from '../../receive/controller-clien
 import { lookupOrLast } from '../../receive/https-call.ts';
 import { LiveSets } from '../floating/live-sets.ts';
 import { LeaseDriver } from './lease-driver.ts';
-import type { LeaseState } from './lease-state.ts';
 import type {
   FromLeaseThread,
   LeaseAccess,
   LeaseCounts,
+  LeaseState,
   LeaseThreadData,
   ToLeaseThread,
-} from './thread-messages.ts';
+} from './lease-state.ts';
 
 function work(port: MessagePort, { node, boot, url, tokenFile, userAgent, origin }: LeaseThreadData): void {
   let access: LeaseAccess | null = null;

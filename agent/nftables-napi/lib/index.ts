@@ -71,9 +71,8 @@ export { RouteSocket } from './route-socket.ts';
 export type { RouteAddress } from './rtnetlink/address.ts';
 export type { IPv4Setting, RouteLink, RouteVxlan } from './rtnetlink/link.ts';
 export type { RouteNeighbour } from './rtnetlink/neighbour.ts';
-export type { RouteNexthop } from './rtnetlink/nexthop.ts';
 export type { AddressBytes, RouteOperation } from './rtnetlink/object.ts';
-export type { LinkRoute, Route, RouteFilter, RouteWay } from './rtnetlink/route.ts';
+export type { LinkRoute, Route, RouteFilter, RouteNexthop, RouteWay } from './rtnetlink/route.ts';
 export type { RouteChange, RouteObject } from './rtnetlink/route-object.ts';
 export type { RouteRule } from './rtnetlink/rule.ts';
 export type {

@@ -6,14 +6,16 @@ import { RawSocket } from './raw-socket.ts';
 import { addressDump, type RouteAddress, toRouteAddress } from './rtnetlink/address.ts';
 import { type IPv4Setting, ipv4SettingRequest, linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
 import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
-import { nexthopDump, type RouteNexthop, toNexthop } from './rtnetlink/nexthop.ts';
 import {
   type LinkRoute,
   linkRouteDump,
+  nexthopDump,
   type Route,
   type RouteFilter,
+  type RouteNexthop,
   routeDump,
   toLinkRoute,
+  toNexthop,
   toRoute,
 } from './rtnetlink/route.ts';
 import { type RouteChange, toRequest } from './rtnetlink/route-object.ts';

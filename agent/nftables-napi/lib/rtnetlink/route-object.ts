@@ -2,9 +2,8 @@ import type { NetlinkMessage } from '../netlink-message.ts';
 import { addressRequest, type RouteAddress, toRouteAddress } from './address.ts';
 import { linkRequest, type RouteLink, toLink } from './link.ts';
 import { neighbourRequest, type RouteNeighbour, toNeighbour } from './neighbour.ts';
-import { nexthopRequest, type RouteNexthop, toNexthop } from './nexthop.ts';
 import { type RouteOperation, RTM } from './object.ts';
-import { type Route, routeRequest, toRoute } from './route.ts';
+import { nexthopRequest, type Route, type RouteNexthop, routeRequest, toNexthop, toRoute } from './route.ts';
 import { type RouteRule, ruleRequest, toRouteRule } from './rule.ts';
 
 /** An object of the kernel's network configuration. */

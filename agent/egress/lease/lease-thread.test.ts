@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { EarlyDrops } from './early-drops.ts';
+import { EarlyDrops } from './lease-thread.ts';
 
 const X = { address: '198.51.100.1', announce: 'L2' } as const;
 

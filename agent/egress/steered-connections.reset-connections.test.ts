@@ -5,7 +5,7 @@ import { parseAddress } from '../../lib/net/address.ts';
 import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { ENDED, slotMark, takeMark } from './render/marks.ts';
-import { EgressHistory, resetConnections } from './reset-connections.ts';
+import { EgressHistory, resetConnections } from './steered-connections.ts';
 
 const POD = '10.244.1.7';
 const BANK = '203.0.113.5';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { INWARD_ANSWER, INWARD_QUESTION, inwardConnection, PEER_ANSWER } from './inward-probe.ts';
+import { INWARD_ANSWER, INWARD_QUESTION, inwardConnection, PEER_ANSWER } from './probes.ts';
 import { decode } from './schema/shape.ts';
 
 const BOTH = ['192.0.2.1', '2001:db8::1', '192.0.2.2'];
