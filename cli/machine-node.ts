@@ -1,5 +1,5 @@
 import { arch, hostname, networkInterfaces } from 'node:os';
-import { hostAddresses } from '../agent/run/link-watch.ts';
+import { hostAddresses } from '../agent/run/machine-addresses.ts';
 import type { ClusterObject, ClusterObjects } from '../apis/objects.ts';
 import { type ValidateOptions, validateObject } from '../apis/validate/object.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';

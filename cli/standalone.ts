@@ -10,7 +10,7 @@ import { startEnforcement } from '../agent/run/enforcement.ts';
 import type { KeptFlows } from '../agent/run/flow-inventory.ts';
 import type { GuardHooks } from '../agent/run/guarded.ts';
 import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
-import { watchAddresses } from '../agent/run/link-watch.ts';
+import { watchAddresses } from '../agent/run/machine-addresses.ts';
 import { rememberedNode, stateStore } from '../agent/run/state-store.ts';
 import type { Config } from '../apis/config.ts';
 import { NO_OBJECTS } from '../apis/objects.ts';

@@ -26,7 +26,7 @@ import { ClusterEnforcement, type ClusterEnforcementOptions, hasGuard } from './
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { ControllerConnection } from './controller-connection.ts';
 import { wasTried } from './guarded.ts';
-import { hostAddresses, watchAddresses } from './link-watch.ts';
+import { hostAddresses, watchAddresses } from './machine-addresses.ts';
 import { nodeReport, ReportTotals } from './node-report.ts';
 import type { OffSwitch } from './off-file.ts';
 import {

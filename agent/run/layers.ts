@@ -5,7 +5,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { type Envelope, withResolved } from '../apply/envelope.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
 import type { FqdnResolverOptions, WatchedNames } from '../names/names.ts';
-import { hostAddresses } from './link-watch.ts';
+import { hostAddresses } from './machine-addresses.ts';
 
 export type PassOn = (envelope: Envelope) => void;
 

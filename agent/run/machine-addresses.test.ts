@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { hostAddresses } from './link-watch.ts';
+import { hostAddresses } from './machine-addresses.ts';
 
 const at = (...addresses: string[]) => addresses.map((address) => ({ address, internal: false }));
 
