@@ -5,8 +5,7 @@ import { REASONS } from '../controller/advise/node-class.ts';
 import type { ReviewItem } from '../controller/advise/review-list.ts';
 import type { AdvisedPolicy } from '../controller/advise/role-policies.ts';
 import type { AdvisedRule } from '../controller/advise/rule-draft.ts';
-import { fieldText } from './record-text.ts';
-import { oneLine } from './status-text.ts';
+import { fieldText, oneLine } from './record-text.ts';
 
 /** Columns of the policies, and of comments. */
 const WIDTH = 110;

@@ -1,27 +1,32 @@
+import { explainMany } from '../agent/observe/explain.ts';
 import type { Config } from '../apis/config.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
-import { type ClusterObjects, type Direction, NO_OBJECTS } from '../apis/objects.ts';
+import {
+  type ClusterNetworkPolicy,
+  type ClusterObjects,
+  type Direction,
+  NO_OBJECTS,
+} from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
-import { AdviceCollector } from '../controller/advise/advice-collector.ts';
+import { AdviceCollector, type Guarantee } from '../controller/advise/advice-collector.ts';
 import { type Advice, advise } from '../controller/advise/advise.ts';
 import type { Unheard } from '../controller/advise/gaps.ts';
+import { compile } from '../controller/compile/compile.ts';
 import { tierPriority } from '../controller/compile/tiers.ts';
 import { askEach, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import { type KubeApi, listObjects } from '../controller/kubeapi/kube-api.ts';
+import { nodeView } from '../controller/publish/node-view.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { compareText } from '../lib/sharing/order.ts';
 import { adviceManifest, adviceYaml } from './advice-yaml.ts';
-import { withCluster } from './cluster-api.ts';
-import { guarantees } from './guarantees.ts';
-import { hasKubeconfig } from './kube-config.ts';
+import { clusterObjects, hasKubeconfig, withCluster } from './cluster-api.ts';
+import { allFlowsOfMachine, allFlowsOfNode, readSavedFlows } from './flows.ts';
 import { load, loadConfig } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { sayFailed } from './node-data.ts';
-import { allFlowsOfMachine, allFlowsOfNode } from './node-flows.ts';
 import { json, print } from './output.ts';
-import { readSavedFlows } from './saved-flows.ts';
 
-export interface AdviseCommandOptions {
+interface AdviseCommandOptions {
   readonly kubeconfig?: string;
   readonly machine: boolean;
   readonly node?: readonly string[];
@@ -100,7 +105,6 @@ async function hear(options: AdviseCommandOptions, config: Config): Promise<Hear
 /** Asks nodes of a cluster, and keeps of each answer what advice needs. */
 async function hearCluster(options: AdviseCommandOptions, config: Config): Promise<Heard> {
   const { kubeconfig } = options;
-  const { clusterObjects } = await import('./cluster-objects.ts');
   const objects = await clusterObjects(kubeconfig, config, false);
   return await withCluster(kubeconfig, async (request) => {
     const asked = await askedNodes(options, objects, request);
@@ -213,5 +217,34 @@ function toJson({ roles, ...rest }: Advice): object {
       })),
     })),
     ...rest,
+  };
+}
+
+const REST = { name: 'rest', action: 'Drop' } as const;
+/** Closes all that a policy without ports can close. */
+const BLANKET: ClusterNetworkPolicy = {
+  kind: 'ClusterNetworkPolicy',
+  apiGroup: 'nodewall.io',
+  name: 'blanket',
+  uid: '',
+  generation: 0,
+  spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress: [REST], egress: [REST] },
+};
+
+/**
+ * For each node, which of its kinds are accepted although a policy drops the rest: by which
+ * exemption, or by the failsafe list. Asks the evaluation of `explain`.
+ */
+export function guarantees(objects: ClusterObjects, config: Config): (node: string) => Guarantee {
+  const compiled = compile({ ...objects, policies: [BLANKET], guardrails: [] });
+  return (node) => {
+    const explain = explainMany(nodeView(compiled, node), config);
+    return ({ flow, decision }) => {
+      // The agent's own configuration counts, where it says so.
+      if (decision?.reason === 'exempt') return decision.exemption ?? 'exempt';
+      const { reason, exemption } = explain(flow);
+      if (reason === 'exempt') return exemption ?? 'exempt';
+      return reason === 'failsafe' ? 'failsafe' : null;
+    };
   };
 }

@@ -26,13 +26,12 @@ import type { MetricsServer } from '../lib/process/metrics-server.ts';
 import { toListenAddress } from '../lib/process/option-value.ts';
 import { exitInTime, untilStopped } from '../lib/process/stopped.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { checkEgressAlone, checkEgressGate, checkEgressHost } from './egress/egress-gate.ts';
-import { withFeatureGates } from './feature-gates.ts';
+import { checkEgressAlone, checkEgressGate, checkEgressHost, withFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import type { UntilEnded } from './standalone.ts';
 
-export type AgentCommandOptions = Omit<AgentOptions, 'node'> & {
+type AgentCommandOptions = Omit<AgentOptions, 'node'> & {
   /** Absent: this machine. Only with manifests. */
   readonly node?: string;
 };

@@ -4,11 +4,10 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { type BundleManifest, SupportBundle } from '../lib/process/bundle.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { withCluster } from './cluster-api.ts';
-import { hasKubeconfig } from './kube-config.ts';
+import { hasKubeconfig, withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { errorText, json, print } from './output.ts';
-import { oneLine } from './status-text.ts';
+import { oneLine } from './record-text.ts';
 
 interface BundleOptions {
   readonly kubeconfig?: string;

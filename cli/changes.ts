@@ -8,10 +8,9 @@ import {
   type ObjectMetadata,
 } from '../controller/kubeapi/managed-fields.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { withCluster } from './cluster-api.ts';
+import { itemsAt, withCluster } from './cluster-api.ts';
 import { errorText, json, print, table } from './output.ts';
-import { fieldText } from './record-text.ts';
-import { oneLine } from './status-text.ts';
+import { fieldText, oneLine } from './record-text.ts';
 
 interface ChangesOptions {
   readonly kubeconfig?: string;
@@ -82,8 +81,7 @@ async function readable<T>(what: string, read: () => Promise<readonly T[]>): Pro
 }
 
 async function objectsOf(request: KubeApi, kind: string, resource: string): Promise<Changed[]> {
-  const path = `${GROUP}/${resource}`;
-  const { items = [] } = await request<{ readonly items?: readonly Listed[] }>({ method: 'GET', path });
+  const items = await itemsAt<Listed>(request, `${GROUP}/${resource}`);
   return items.flatMap((one) => ofObject(kind, one));
 }
 

@@ -2,11 +2,10 @@ import type { CheckLine } from '../lib/process/check-line.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { styled } from '../lib/process/styled.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { withCluster } from './cluster-api.ts';
-import { hasKubeconfig } from './kube-config.ts';
+import { hasKubeconfig, withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
-import { oneLine } from './status-text.ts';
+import { oneLine } from './record-text.ts';
 
 interface CheckOptions {
   readonly kubeconfig?: string;

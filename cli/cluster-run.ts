@@ -12,7 +12,7 @@ import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, type ExitStatus } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { checkEgressGate, checkEgressHost } from './egress/egress-gate.ts';
+import { checkEgressGate, checkEgressHost } from './feature-gates.ts';
 
 interface ClusterRunOptions {
   readonly options: AgentOptions;

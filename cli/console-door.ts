@@ -15,7 +15,7 @@ export interface LetIn {
   readonly query: string;
 }
 
-export interface DoorOptions {
+interface DoorOptions {
   /** 0: the kernel picks one. */
   readonly port: number;
   /** Answers; a rejection becomes 502 with its message. */

@@ -5,8 +5,8 @@ import { createLog } from '../lib/process/log.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/option-value.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { present } from '../lib/sharing/present.ts';
+import { openKubeConfig } from './cluster-api.ts';
 import { parseFeatureGates } from './feature-gates.ts';
-import { openKubeConfig } from './kube-config.ts';
 import { loadConfig } from './load.ts';
 
 /**

@@ -5,18 +5,23 @@ import { nameResolver } from '../apis/names.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { compile } from '../controller/compile/compile.ts';
-import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
-import type { DiffSide } from '../controller/difference/row-text.ts';
+import {
+  type ClusterDifference,
+  clusterDifference,
+  type NodeGroup,
+} from '../controller/difference/cluster-difference.ts';
+import { type DiffSide, Names, shownChanges } from '../controller/difference/row-text.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { present } from '../lib/sharing/present.ts';
-import { diffMarkdown, diffText } from './diff-text.ts';
+import { printable } from '../lib/sharing/printable.ts';
+import { clusterSnapshot } from './cluster-api.ts';
 import { load, loadConfig, warnUnknownNames } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { loadNames } from './names.ts';
-import { json, print } from './output.ts';
+import { json, print, table } from './output.ts';
 
-export interface DiffOptions {
+interface DiffOptions {
   /** Which side the state in force is; false: none. */
   readonly againstCluster: 'OLD' | 'NEW' | false;
   /** Absent: the pod's service account. */
@@ -43,7 +48,7 @@ export async function diffCommand(paths: readonly string[], options: DiffOptions
     resolve,
     ...present({ node }),
   });
-  await print(textOf(difference, { before, after, config, options }));
+  await print(textOf(difference, { before, after, config, node }, options.output));
   const differs = difference.groups.some(({ changes }) => changes.some((row) => counts(row, options.failOn)));
   return differs ? EXIT.invalid : EXIT.done;
 }
@@ -75,7 +80,6 @@ async function loadSides(
   }
   if (first === undefined || second !== undefined)
     throw new CommandError(EXIT.usage, 'give one directory or file of manifests beside --against-cluster');
-  const { clusterSnapshot } = await import('./cluster-objects.ts');
   const inForce = await readable(clusterSnapshot(kubeconfig, config, false));
   const { objects } = inForce;
   const cluster = { objects, compiled: compile(objects) };
@@ -159,18 +163,81 @@ function counts({ before, after }: Row, failOn: DiffOptions['failOn']): boolean 
   return failOn === 'any' || after === 'Allow';
 }
 
-interface Sides {
+interface Context {
   readonly config: Config;
   readonly before: DiffSide;
   readonly after: DiffSide;
-  readonly options: DiffOptions;
+  /** The only node that was compared; undefined: all were. */
+  readonly node: string | undefined;
 }
 
-function textOf(difference: ClusterDifference, { before, after, config, options }: Sides): string {
-  if (options.output !== 'json') {
-    const format = options.output === 'markdown' ? diffMarkdown : diffText;
-    return format(difference, { before, after, config, node: options.node ?? null });
-  }
+function textOf(difference: ClusterDifference, context: Context, output: DiffOptions['output']): string {
+  if (output === 'text') return diffText(difference, context);
+  if (output === 'markdown') return diffMarkdown(difference, context);
   const { groups, nodesAdded, nodesRemoved } = difference;
-  return json(options.node === undefined ? { groups, nodesAdded, nodesRemoved } : { groups });
+  return json(context.node === undefined ? { groups, nodesAdded, nodesRemoved } : { groups });
+}
+
+/** Items that a cell has at most: -o json has all. */
+const MOST_NODES = 6;
+
+const HEADER = ['direction', 'traffic', 'flows', 'peers', 'before', 'after'];
+
+/** For people: one table for each group of Nodes. */
+function diffText(difference: ClusterDifference, context: Context): string {
+  const names = new Names(context);
+  const groups = difference.groups.map((group) => {
+    const rows = rowsOf(group, difference, names);
+    return `${nodesText(group)}\n${table(HEADER, rows)}`;
+  });
+  return [...groups, summary(difference, context)].join('\n');
+}
+
+/** For a comment in a code review. */
+function diffMarkdown(difference: ClusterDifference, context: Context): string {
+  const names = new Names(context);
+  const line = (row: readonly string[]): string => `| ${row.map(escaped).join(' | ')} |\n`;
+  const groups = difference.groups.map((group) => {
+    const rows = rowsOf(group, difference, names).map(line);
+    return `### ${escaped(nodesText(group))}\n\n${line(HEADER)}${line(HEADER.map(() => '---'))}${rows.join('')}`;
+  });
+  return [...groups, summary(difference, context)].join('\n');
+}
+
+/** The exceptions of a wide change stand below it, without the cells that they share. */
+function rowsOf(group: NodeGroup, { wide }: ClusterDifference, names: Names): (readonly string[])[] {
+  return shownChanges(group, wide(group), names).flatMap(({ cells, exceptions }) => [
+    cells,
+    ...exceptions.map(([, , flows = '', peers = '']) => ['', '', `  and but ${flows}`, peers, '', '']),
+  ]);
+}
+
+/** Names come from manifests: none may end a cell, or make a link or an element. */
+function escaped(text: string): string {
+  return printable(text)
+    .replaceAll(/[\\`*_{}[\]<>|~]/g, (character) => `\\${character}`)
+    .replaceAll(/\s+/g, ' ');
+}
+
+function nodesText({ nodes }: NodeGroup): string {
+  const shown = nodes.slice(0, MOST_NODES).join(', ');
+  const rest = nodes.length - MOST_NODES;
+  return `${nodes.length === 1 ? 'Node' : 'Nodes'} ${shown}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+function summary({ groups, nodesAdded, nodesRemoved }: ClusterDifference, { node }: Context): string {
+  const rows = groups.flatMap(({ changes }) => changes);
+  const nodes = groups.reduce((sum, group) => sum + group.nodes.length, 0);
+  const lines = [
+    rows.length === 0
+      ? 'No verdict differs.'
+      : `Verdicts differ on ${nodes} ${nodes === 1 ? 'Node' : 'Nodes'}: ${rows.length} ${rows.length === 1 ? 'set' : 'sets'} of flows.`,
+    ...(node !== undefined || nodesAdded.length === 0
+      ? []
+      : [`Added: ${nodesText({ nodes: nodesAdded, changes: [] })}.`]),
+    ...(node !== undefined || nodesRemoved.length === 0
+      ? []
+      : [`Removed: ${nodesText({ nodes: nodesRemoved, changes: [] })}.`]),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
 }

@@ -1,5 +1,11 @@
 import { text } from 'node:stream/consumers';
-import { hostFlow } from '../agent/inspect/explanation.ts';
+import {
+  explanationOf,
+  hostFlow,
+  type NodeExplanation,
+  type RulesInForce,
+} from '../agent/inspect/explanation.ts';
+import type { Translation } from '../agent/inspect/translation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
@@ -11,7 +17,6 @@ import { readInput } from '../lib/process/option-value.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { type EgressAnswerer, type ExplainedFlow, egressAnswerer } from './egress/explain-egress.ts';
-import { type ExplanationHere, explainerHere, translationText } from './explain-here.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
 import { fromNode } from './node-data.ts';
 import { json, print, printableTexts, table } from './output.ts';
@@ -174,4 +179,39 @@ const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
 function verdictText(answer: ExplanationHere): string {
   const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
   return `${styled(COLOURS[answer.verdict], answer.verdict)}: ${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}${translationText(answer)}`;
+}
+
+/** The verdict on this machine. */
+interface ExplanationHere extends Explanation {
+  /** The acts of other tables on such packets before; absent: none, or they cannot be read. */
+  readonly translation?: Translation;
+}
+
+type Translations = (flow: Flow) => Translation | null;
+
+/** Evaluates the rules in force here; others' rules are read once, for the first flow. */
+function explainerHere(
+  rules: RulesInForce,
+): (flow: Flow) => Promise<NodeExplanation & { readonly explanation: ExplanationHere }> {
+  let translations: Promise<Translations> | null = null;
+  return async (flow) => {
+    translations ??= import('../agent/inspect/translation.ts').then(({ readTranslations }) =>
+      readTranslations(),
+    );
+    const translation = (await translations)(flow);
+    if (translation === null) return await explanationOf(rules, flow);
+    const { node, explanation } = await explanationOf(rules, { ...flow, ...translation.judgedAs });
+    return { node, explanation: { ...explanation, translation } };
+  };
+}
+
+/** The lines after the verdict; '' without a translation. */
+function translationText({ translation }: ExplanationHere): string {
+  if (translation === undefined) return '';
+  const { tables, judgedAs } = translation;
+  const by = `rules of other tables give these packets another destination: ${tables.join(', ')}`;
+  if (judgedAs === undefined)
+    return `; ${by}; where that is a container or pod, ask with "traffic": "NodePort", where it is another port of this machine, for that port`;
+  const as = 'traffic' in judgedAs ? 'as NodePort traffic' : `at port ${judgedAs.dstPort}`;
+  return `; judged ${as}: ${by}`;
 }

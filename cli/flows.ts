@@ -1,14 +1,23 @@
-import { type FlowFilterOptions, toFlowFilter, toFlowQuery } from '../agent/flows/flow-kind.ts';
-import { type NodeFlow, type NodeFlows, parseNodeFlows } from '../apis/node-flows.ts';
+import type { FlowSource } from '../agent/flows/flow-inventory.ts';
+import {
+  type FlowFilterOptions,
+  fromFlowQuery,
+  toFlowFilter,
+  toFlowQuery,
+} from '../agent/flows/flow-kind.ts';
+import { nodeFlows } from '../agent/inspect/explanation.ts';
+import { savedFlows } from '../agent/run/flow-inventory.ts';
+import type { Config } from '../apis/config.ts';
+import { allFlows, type NodeFlow, type NodeFlows, parseNodeFlows } from '../apis/node-flows.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
+import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { readInput } from '../lib/process/option-value.ts';
 import { withCluster } from './cluster-api.ts';
-import { answerText, kindServiceText } from './flow-text.ts';
+import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
-import { flowsOfMachine } from './node-flows.ts';
-import { json, table } from './output.ts';
-import { fieldText } from './record-text.ts';
-import { watched } from './watched.ts';
+import { json, table, warn, watched } from './output.ts';
+import { answerText, fieldText, kindServiceText } from './record-text.ts';
 
 interface FlowsOptions extends OfNode, FlowFilterOptions {
   readonly allNodes: boolean;
@@ -113,4 +122,80 @@ function summary({ node, since, flows, isCut, kinds, liveAt, missed }: NodeFlows
   ].filter((one) => one !== '');
   const what = `${fieldText(node)}: ${flows.length} of ${fieldText(kinds)} kinds of flows since ${fieldText(since)}`;
   return `${[what, ...remarks].join('; ')}\n`;
+}
+
+/** Where the agent of this machine has its files. */
+interface OfMachine {
+  readonly stateDir: string;
+  readonly config?: string;
+}
+
+/**
+ * Kinds of flows of this machine, from the agent's file, and the kernel. Throws a CommandError if
+ * there is no inventory, or if it cannot be read.
+ */
+async function flowsOfMachine(options: OfMachine & FlowFilterOptions): Promise<NodeFlows> {
+  const config = await loadConfig(options.config);
+  const source = await openFlows(options.stateDir, config);
+  return await nodeFlows(options.stateDir, config, toFlowFilter(options, Date.now()), source);
+}
+
+/** All kinds of flows of this machine. Throws as `flowsOfMachine` does. */
+export async function allFlowsOfMachine({ stateDir, config: path }: OfMachine): Promise<NodeFlows> {
+  const config = await loadConfig(path);
+  const source = await openFlows(stateDir, config);
+  return await allFlows((query) =>
+    nodeFlows(stateDir, config, toFlowFilter(fromFlowQuery(query), Date.now()), source),
+  );
+}
+
+/**
+ * All kinds of flows of a node of a cluster. Throws KubeError, also if it does not answer in time.
+ */
+export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlows> {
+  return allFlows((query) => askNode(request, node, 'flows', query));
+}
+
+/** The inventory that the agent of this machine saved. Throws a CommandError if there is none. */
+async function openFlows(stateDir: string, config: Config): Promise<FlowSource> {
+  let source: Awaited<ReturnType<typeof savedFlows>>;
+  try {
+    source = await savedFlows(stateDir, config, { error: warn });
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const isRefused = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
+    throw new CommandError(
+      isRefused ? EXIT.refused : EXIT.invalid,
+      isRefused ? `${message}: this needs root` : message,
+      { cause: error },
+    );
+  }
+  if (source !== null) return source;
+  throw new CommandError(
+    EXIT.invalid,
+    `${stateDir} contains no flow inventory: start the agent with flowInventory.enabled: true, or give its --state-dir`,
+  );
+}
+
+/**
+ * The answers that `nodewall flows -o json` printed: of one node, or of several. Throws a
+ * CommandError that names the file.
+ */
+export async function readSavedFlows(path: string): Promise<NodeFlows[]> {
+  const text = await readInput('--flows', path);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `--flows: ${path}: ${(error as Error).message}`, { cause: error });
+  }
+  const all: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return all.map((one) => {
+    const { node, flows } = Object(one);
+    if (typeof node === 'string' && Array.isArray(flows)) return one as NodeFlows;
+    throw new CommandError(
+      EXIT.invalid,
+      `--flows: ${path}: is not what nodewall flows -o json prints: {"node": …, "flows": […]}, or a list of it`,
+    );
+  });
 }

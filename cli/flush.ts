@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { userInfo } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { ResetConnection } from '../agent/connections/end-connections.ts';
 import type { ConnectionRecord } from '../agent/record/record.ts';
@@ -7,12 +8,11 @@ import { agentLock } from '../agent/run/agent-lock.ts';
 import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/flush-server.ts';
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { resetText } from './egress/reset-text.ts';
+import { lineFor } from './cluster-api.ts';
+import { endText } from './egress/egress-who.ts';
 import { loadConfig } from './load.ts';
-import { lineFor } from './node-line.ts';
-import { print } from './output.ts';
+import { json, print } from './output.ts';
 import { recordText } from './record-text.ts';
-import { userName } from './user-name.ts';
 
 interface FlushOptions {
   readonly stateDir: string;
@@ -151,4 +151,58 @@ function jsonOutput(isDryRun: boolean): Output {
       await print(`${start}],\n${JSON.stringify(summary).slice(1)}\n`);
     },
   };
+}
+
+interface EgressResetOptions {
+  readonly policy: string;
+  readonly dryRun: boolean;
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly output: 'text' | 'json';
+}
+
+/** `nodewall egress reset`: has the agent of this node end the connections of an egress policy. */
+export async function egressReset(options: EgressResetOptions): Promise<ExitStatus> {
+  const { policy, dryRun: isDryRun, stateDir, output } = options;
+  await loadConfig(options.config);
+  const request = { isDryRun, by: userName(), node: null, egressPolicy: policy };
+  const connections: ResetConnection[] = [];
+  let unsteered = 0;
+  for await (const answer of askAgent(stateDir, request)) {
+    if (answer.kind === 'error') throw new CommandError(EXIT.invalid, answer.message);
+    if (answer.kind === 'reset') {
+      if (!answer.connection.steered) unsteered++;
+      if (output === 'json') connections.push(answer.connection);
+      else await print(`${resetText(answer.connection)}\n`);
+    }
+    if (answer.kind !== 'done') continue;
+    const { node, examined, ended, failed, error } = answer;
+    const counts = { node, examined, ended, failed };
+    if (output === 'json') await print(json({ policy, dryRun: isDryRun, connections, ...counts, error }));
+    else {
+      const others = unsteered === 0 ? '' : `, ${unsteered} of them without a gateway`;
+      const verb = isDryRun ? 'would be' : 'were';
+      await print(`${ended} connections of ${policy} on ${node} ${verb} ended${others}.\n`);
+    }
+    if (error === null) return EXIT.done;
+    throw new CommandError(EXIT.refused, `${failed} connections could not be ended: ${error}`);
+  }
+  throw new CommandError(EXIT.refused, BROKEN);
+}
+
+/** One connection of a pod, as `egress reset` and `flush` list it. */
+function resetText({ protocol, src, srcPort, dst, dstPort, steered }: ResetConnection): string {
+  const end = (address: string, port: number | null): string => endText(address, port ?? undefined);
+  const ends = `${protocol} ${end(src, srcPort)} → ${end(dst, dstPort)}`;
+  return steered ? ends : `${ends}  (without its egress gateway)`;
+}
+
+/** The name of the user who runs the command. */
+export function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // The user id has no entry in the container's passwd file.
+    return `user ${process.getuid?.() ?? ''}`.trim();
+  }
 }

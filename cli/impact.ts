@@ -2,9 +2,13 @@ import { knownNames, type NamesInForce } from '../agent/inspect/saved-state.ts';
 import { explainMany } from '../agent/observe/explain.ts';
 import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
+import type { FlowAnswer } from '../apis/flow.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
+import { validateOptions } from '../apis/validate/object.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import {
+  auditDenial,
+  type ChangedFlow,
   FlowImpact,
   type FoundImpact,
   type NodeImpact,
@@ -12,16 +16,27 @@ import {
 } from '../controller/impact/flow-impact.ts';
 import { askEach, askNode, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
+import {
+  type AppliedObjects,
+  appliedObjects,
+  type RemovedObject,
+} from '../controller/watch/applied-objects.ts';
+import { loadManifests, readManifests, unreadableProblems } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { withCluster } from './cluster-api.ts';
-import { impactText } from './impact-text.ts';
-import { loadConfig } from './load.ts';
+import { clusterObjects, withCluster } from './cluster-api.ts';
+import { allFlowsOfMachine, allFlowsOfNode } from './flows.ts';
+import { hasErrors, loadConfig, printProblems } from './load.ts';
+import { MachineNode } from './machine-node.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
-import { allFlowsOfMachine, allFlowsOfNode } from './node-flows.ts';
-import { type ChangeOptions, machineObjects, objectsAfterChange } from './objects-in-force.ts';
-import { json, print } from './output.ts';
+import { json, print, table } from './output.ts';
+import { answerText, fieldText, kindServiceText } from './record-text.ts';
+import { readSavedManifests, type SavedManifests } from './saved-manifests.ts';
 
-export interface ImpactOptions extends OfNode, ChangeOptions {
+interface ImpactOptions extends OfNode {
+  /** Files or directories of manifests that are applied. */
+  readonly file: readonly string[];
+  /** KIND/NAME. */
+  readonly remove: readonly string[];
   readonly allNodes: boolean;
   readonly stateDir: string;
   readonly config?: string;
@@ -69,7 +84,6 @@ async function ofMachine(options: ImpactOptions, config: Config): Promise<FoundI
 
 async function ofCluster(request: KubeApi, options: ImpactOptions, config: Config): Promise<FoundImpact> {
   const { node, kubeconfig } = options;
-  const { clusterObjects } = await import('./cluster-objects.ts');
   const inForce = await clusterObjects(kubeconfig, config, false);
   const { impact, before } = await impactOf(inForce, options, config);
   const concerned = impact.concerned();
@@ -97,7 +111,7 @@ async function seenBy(request: KubeApi, node: string, hasNames: boolean): Promis
 
 async function impactOf(
   inForce: ClusterObjects,
-  options: ChangeOptions,
+  options: ImpactOptions,
   config: Config,
 ): Promise<{ readonly impact: FlowImpact; readonly before: Compiled }> {
   const next = await objectsAfterChange(inForce, options, config);
@@ -110,4 +124,163 @@ async function impactOf(
 
 function addressesOf({ names }: NamesInForce): ReadonlyMap<string, readonly string[]> {
   return new Map(names.map(({ name, addresses }) => [name, addresses.map(({ address }) => address)]));
+}
+
+/**
+ * The objects that the stand-alone agent of this machine enforces: of the manifests that it reads,
+ * with the last valid versions that it saved. Throws a CommandError if it reads none.
+ */
+async function machineObjects(stateDir: string, config: Config): Promise<ClusterObjects> {
+  let saved: SavedManifests | null;
+  try {
+    saved = await readSavedManifests(stateDir);
+  } catch (error) {
+    throw new CommandError(EXIT.refused, `${(error as Error).message}: this needs root`, { cause: error });
+  }
+  if (saved === null)
+    throw new CommandError(
+      EXIT.usage,
+      `no agent with --manifests has saved its state in ${stateDir}: give --node or --all-nodes for nodes of a cluster, or the agent's --state-dir`,
+    );
+  const options = { ...validateOptions(config), failsafe: null, egress: true };
+  const { objects } = await loadManifests(saved.paths, options, saved.lastValid);
+  return new MachineNode(options).with(objects);
+}
+
+/**
+ * The objects with a change. Throws a CommandError (EXIT.refused) if the files have errors, or if
+ * objects refer to what is removed: of a part of a change nothing can be said.
+ */
+async function objectsAfterChange(
+  inForce: ClusterObjects,
+  { file, remove }: ImpactOptions,
+  config: Config,
+): Promise<ClusterObjects> {
+  if (file.length === 0 && remove.length === 0)
+    throw new CommandError(EXIT.usage, 'give the change: -f FILE, --remove KIND/NAME, or both');
+  const removed = remove.map(toRemoved);
+  const options = { ...validateOptions(config), failsafe: null, egress: true };
+  const { contents, list } = await readManifests(file, options);
+  const { objects, problems, absent }: AppliedObjects = appliedObjects(
+    inForce,
+    { contents, removed },
+    options,
+  );
+  const all = [...unreadableProblems(list), ...problems];
+  printProblems(all, '');
+  const [first] = absent;
+  if (first !== undefined)
+    throw new CommandError(EXIT.usage, `--remove: there is no ${first.kind}/${first.name}`);
+  if (hasErrors(all)) throw new CommandError(EXIT.refused, 'the change cannot be applied; see above');
+  return objects;
+}
+
+/** Kinds that rules are made of. */
+const REMOVABLE = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'];
+
+function toRemoved(text: string): RemovedObject {
+  const [kind = '', name = '', ...more] = text.split('/');
+  const known = REMOVABLE.find((one) => one.toLowerCase() === kind.toLowerCase());
+  if (known !== undefined && name !== '' && more.length === 0) return { kind: known, name };
+  throw new CommandError(
+    EXIT.usage,
+    `--remove: ${JSON.stringify(text)}: must be KIND/NAME, with ${REMOVABLE.join(', ')} as KIND`,
+  );
+}
+
+/** Rows of a table: -o json has all. */
+const MOST_ROWS = 100;
+
+const HEADER = ['node', 'direction', 'peer', 'service', 'per hour', 'live', 'last seen', 'before', 'after'];
+
+/** For people: what is newly denied and allowed, then what is known about each node. */
+function impactText(found: FoundImpact): string {
+  const { nodes, failed, untouched } = found;
+  const isOne = nodes.length + failed.length <= 1;
+  const parts = [
+    section('Newly denied', nodes, ({ denied }) => denied, isOne),
+    section('Newly allowed', nodes, ({ allowed }) => allowed, isOne),
+    section('Allowed, but rules in mode Audit would deny them', nodes, ({ audited }) => audited, isOne),
+    ...nodes.map(summary),
+    ...failed.map(({ node }) => `${fieldText(node)}: did not answer: nothing is known of its flows\n`),
+    untouched === 0
+      ? ''
+      : `${untouched} ${untouched === 1 ? 'node has' : 'nodes have'} the same rules before and after.\n`,
+    ...remarks(nodes),
+  ];
+  return parts.join('');
+}
+
+function section(
+  title: string,
+  nodes: readonly NodeImpact[],
+  flowsOf: (node: NodeImpact) => readonly ChangedFlow[],
+  isOne: boolean,
+): string {
+  const rows = nodes.flatMap((one) => flowsOf(one).map((flow) => [fieldText(one.node), ...toRow(flow)]));
+  if (rows.length === 0) return '';
+  const cut = (row: readonly string[]): readonly string[] => (isOne ? row.slice(1) : row);
+  const left = rows.length - MOST_ROWS;
+  const more = left > 0 ? `and ${left} more: -o json has all\n` : '';
+  return `${title}:\n${table(cut(HEADER), rows.slice(0, MOST_ROWS).map(cut))}${more}\n`;
+}
+
+function toRow(flow: ChangedFlow): string[] {
+  const { direction, traffic, peer, peerName, live, lastSeen, before, after, perHour, isPartly } = flow;
+  const ends = flow.endsLive && live !== null && live > 0 ? ' (ended)' : '';
+  return [
+    traffic === 'NodePort' ? `${fieldText(direction)} NodePort` : fieldText(direction),
+    peerName === undefined ? fieldText(peer) : `${fieldText(peer)} (${peerName})`,
+    `${kindServiceText(flow)}${isPartly ? ' (may be partly)' : ''}`,
+    rateText(perHour),
+    live === null ? '?' : `${fieldText(live)}${ends}`,
+    fieldText(lastSeen),
+    answerText(before),
+    `${answerText(after)}${auditText(after)}`,
+  ];
+}
+
+/** The rule in mode Audit that would deny what is allowed. */
+function auditText(after: FlowAnswer): string {
+  const rule = after.verdict === 'Allow' ? auditDenial(after) : undefined;
+  return rule === undefined
+    ? ''
+    : `, audit: ${fieldText(rule.action)} ${fieldText(rule.policy)}/${fieldText(rule.rule)}`;
+}
+
+function rateText(perHour: number): string {
+  if (perHour === 0) return '0';
+  if (perHour < 0.1) return '<0.1';
+  return perHour < 10 ? perHour.toFixed(1) : perHour.toFixed(0);
+}
+
+/** The changes on a node, and the gaps of its inventory. */
+function summary(one: NodeImpact): string {
+  const { node, since, liveAt, denied, allowed, kinds, folded, otherwise, unknownNames, missed } = one;
+  const { leftOut, overruns, busySeconds } = missed;
+  const notes = [
+    folded > 0 ? `${folded} kinds stand for many flows, of which one example was judged` : '',
+    leftOut > 0 ? `${fieldText(leftOut)} kinds were left out of the inventory` : '',
+    busySeconds > 0 ? `not all connections of ${fieldText(busySeconds)} seconds were seen` : '',
+    overruns > 0 ? `the kernel discarded events ${fieldText(overruns)} times` : '',
+    liveAt === null ? 'live connections are not known' : '',
+    otherwise.length > 0
+      ? `about ${otherwise.length} kinds the node decides otherwise today than these objects: it has another configuration or version, or addresses that only it knows`
+      : '',
+    unknownNames.length > 0
+      ? `no address is known for ${unknownNames.map(fieldText).join(', ')}: rules for these names match nothing here`
+      : '',
+  ].filter((note) => note !== '');
+  const what = `${fieldText(node)}: of ${fieldText(kinds)} kinds of flows since ${fieldText(since)}, ${denied.length} newly denied, ${allowed.length} newly allowed`;
+  return `${[what, ...notes].join('; ')}\n`;
+}
+
+function remarks(nodes: readonly NodeImpact[]): string[] {
+  if (nodes.length === 0) return [];
+  const isLive = nodes.some(({ denied }) => denied.some(({ live, endsLive }) => !endsLive && live !== 0));
+  const live =
+    'Live connections go on until they end by themselves; after that they are denied. A policy with established: Recheck, or nodewall flush, ends them.\n';
+  const never =
+    'Not in it: what happens less often than since then, forwarded traffic, and what rules without enableLogging deny.\n';
+  return [isLive ? live : '', never];
 }

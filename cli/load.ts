@@ -6,6 +6,7 @@ import { formatProblem } from '../apis/validate/problem.ts';
 import type { LoadedManifests, Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
+import { clusterSnapshot } from './cluster-api.ts';
 
 /** Options of all commands that read manifests. */
 export interface InputOptions {
@@ -126,7 +127,6 @@ export async function clusterOf(
   config: Config,
 ): Promise<Snapshot | null> {
   if (!againstCluster) return null;
-  const { clusterSnapshot } = await import('./cluster-objects.ts');
   return await clusterSnapshot(kubeconfig, config, false);
 }
 

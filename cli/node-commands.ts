@@ -99,7 +99,7 @@ function addConfirm(program: Command, done: Done): void {
       'after',
       example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
     )
-    .action(async (options) => done(await (await import('./confirm.ts')).confirmCommand(options)));
+    .action(async (options) => done(await (await import('./guard.ts')).confirmCommand(options)));
 }
 
 function addRetry(program: Command, done: Done): void {
@@ -115,7 +115,7 @@ function addRetry(program: Command, done: Done): void {
     .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('nodewall retry', 'nodewall retry deny-all'))
     .action(async (policy, options) =>
-      done(await (await import('./retry.ts')).retryCommand(policy, options)),
+      done(await (await import('./guard.ts')).retryCommand(policy, options)),
     );
 }
 
@@ -127,7 +127,7 @@ function addCleanup(program: Command, done: Done): void {
     .addOption(stateDir())
     .addOption(outputOption('text', 'json'))
     .addHelpText('after', example('nodewall cleanup'))
-    .action(async (options) => done(await (await import('./cleanup.ts')).cleanup(options)));
+    .action(async (options) => done(await (await import('./off.ts')).cleanup(options)));
 }
 
 function addInterfaces(program: Command, done: Done): void {
@@ -140,7 +140,7 @@ function addInterfaces(program: Command, done: Done): void {
     .addOption(kubeconfig())
     .addOption(outputOption('table', 'json'))
     .addHelpText('after', example('nodewall interfaces', 'nodewall interfaces --node worker-1'))
-    .action(async (options) => done(await (await import('./interfaces.ts')).interfaces(options)));
+    .action(async (options) => done(await (await import('./node-data.ts')).interfaces(options)));
 }
 
 function addRules(program: Command, done: Done): void {
@@ -303,7 +303,7 @@ function addNames(program: Command, done: Done): void {
     .addOption(kubeconfig())
     .addOption(outputOption('table', 'json'))
     .addHelpText('after', example('nodewall names', 'nodewall names --node worker-1'))
-    .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
+    .action(async (options) => done(await (await import('./node-data.ts')).namesCommand(options)));
 }
 
 function addBootUnit(program: Command, done: Done): void {

@@ -1,8 +1,14 @@
+import { type InterfaceGroup, inspectInterfaceGroups } from '../agent/inspect/interface-groups.ts';
+import { knownNames, type NamesInForce } from '../agent/inspect/saved-state.ts';
+import { groupName } from '../agent/interfaces/classify.ts';
+import type { Config } from '../apis/config.ts';
 import type { NodeData } from '../apis/node-question.ts';
 import { askNode } from '../controller/kubeapi/ask-nodes.ts';
+import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/printable.ts';
 import { withCluster } from './cluster-api.ts';
-import { errorText } from './output.ts';
+import { loadConfig } from './load.ts';
+import { errorText, json, print, table, warn } from './output.ts';
 
 /** Options of commands that read what a node knows. */
 export interface OfNode {
@@ -25,4 +31,77 @@ export async function fromNode<T>(
 /** Names a node that does not answer; the others are shown. */
 export function sayFailed(node: string, message: string): void {
   process.stderr.write(errorText(`${node}: ${printable(message)}`));
+}
+
+interface InterfacesOptions extends OfNode {
+  readonly config?: string;
+  readonly stateDir: string;
+  readonly output: 'table' | 'json';
+}
+
+/**
+ * `nodewall interfaces`: each interface of this network namespace, or of a node's, its group, and
+ * why.
+ */
+export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
+  const config = await loadConfig(options.config);
+  const here = () => inspectInterfaceGroups(options.stateDir, config, warn);
+  const rows = await fromNode(options, 'interfaces', new URLSearchParams(), here);
+  await print(options.output === 'json' ? json(rows) : interfacesTable(rows, config));
+  return EXIT.done;
+}
+
+function interfacesTable(rows: readonly InterfaceGroup[], config: Config): string {
+  const shown = (group: number): string => {
+    const name = groupName(config, group);
+    return name === null ? String(group) : `${group} ${name}`;
+  };
+  return table(
+    ['interface', 'index', 'kind', 'group', 'why', 'agent'],
+    rows.map(({ name, index, kind, group, reason, wanted }) => [
+      name,
+      String(index),
+      kind ?? '-',
+      shown(group),
+      reason,
+      wanted === null ? '' : `would set ${shown(wanted)}`,
+    ]),
+  );
+}
+
+interface NamesOptions extends OfNode {
+  readonly stateDir: string;
+  /** Read and checked like in every command; its content has no effect here. */
+  readonly config?: string;
+  readonly output: 'table' | 'json';
+}
+
+/**
+ * `nodewall names`: the names of the rules in force and their addresses, as the agent last saved
+ * them.
+ */
+export async function namesCommand(options: NamesOptions): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const none = new URLSearchParams();
+  const known = await fromNode(options, 'names', none, () => knownNames(options.stateDir));
+  await print(options.output === 'json' ? json(known) : namesTable(known));
+  return EXIT.done;
+}
+
+function namesTable({ saved, names }: NamesInForce): string {
+  if (saved === null || names.length === 0) {
+    return 'No names: no rule on this node has an fqdn peer, or no name has resolved yet.\n';
+  }
+  const rows = names.flatMap(({ name, failing, addresses }) =>
+    addresses.map(({ address, source, seen, expires, state }) => [
+      name,
+      address,
+      source,
+      seen,
+      expires,
+      failing === null ? state : `${state}, ${failing}`,
+    ]),
+  );
+  const text = table(['name', 'address', 'source', 'seen', 'expires', 'state'], rows);
+  return `Saved ${saved}.\n\n${text}`;
 }

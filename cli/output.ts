@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Removal } from '../agent/dataplane/dataplane.ts';
+import type { ExitStatus } from '../lib/process/exit.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 
@@ -57,4 +59,42 @@ export function warn(message: string, fields: object = {}): void {
 export function warnHidden(hidden: Removal['hidden']): void {
   const message = 'cannot check for left-over rules of nodewall; run this as root';
   for (const { from, error } of hidden) warn(message, [from.name, error.message]);
+}
+
+/** Milliseconds between two looks of `--watch`. */
+const LOOK_EVERY = 2_000;
+/** Clears a terminal (ECMA-48): the cursor to its top, and all below it. */
+const CLEAR = '\u001b[H\u001b[J';
+
+/** Prints what a look has found. */
+type Show = (text: string) => Promise<void>;
+
+/**
+ * Looks once, or with `--watch` again and again until the process is ended: on a terminal each look
+ * takes the place of the one before, elsewhere they follow one another. A look that fails ends it.
+ *
+ * @param look resolves with the exit status
+ */
+export async function watched(
+  isWatched: boolean,
+  look: (show: Show) => Promise<ExitStatus>,
+): Promise<ExitStatus> {
+  if (!isWatched) return await look(print);
+  const before = process.stdout.isTTY ? CLEAR : '';
+  for (;;) {
+    await look((text) => print(`${before}${text}`));
+    await sleep(LOOK_EVERY);
+  }
+}
+
+/**
+ * The reader of the output may close it: `nodewall compile … | head -1`. Other errors (a full disk)
+ * are reported. A closed standard error must not end the agent.
+ */
+export function watchOutput(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') process.stderr.write(`nodewall: cannot write the result: ${error.message}\n`);
+    process.exit(error.code === 'EPIPE' ? 0 : 3);
+  });
+  process.stderr.on('error', () => {});
 }

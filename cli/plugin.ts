@@ -1,6 +1,6 @@
 import { KUBECTL_PLUGIN } from './edition.ts';
+import { watchOutput } from './output.ts';
 import { runNodewall } from './program.ts';
-import { watchOutput } from './watch-output.ts';
 
 // The entry of the kubectl plugin's executables (build/plugin). They are CommonJS, which cannot
 // wait at its top level.

@@ -1,4 +1,6 @@
 import type { ParsedRecord } from '../agent/record/record-filter.ts';
+import type { FlowAnswer } from '../apis/flow.ts';
+import type { NodeFlow } from '../apis/node-flows.ts';
 import { styled } from '../lib/process/styled.ts';
 import { printable } from '../lib/sharing/printable.ts';
 
@@ -78,4 +80,41 @@ export function fieldText(value: unknown): string {
   if (/^[\w./:#@*-]*$/.test(text)) return text;
   // JSON does not escape DEL and the C1 control characters.
   return printable(JSON.stringify(text));
+}
+
+/** The protocol of a kind, with its port or type. */
+export function kindServiceText({
+  protocol,
+  port,
+  icmpType,
+  icmpCode,
+  allPorts,
+}: Omit<NodeFlow, 'decision'>): string {
+  const of = fieldText(protocol);
+  if (allPorts === true) return `${of} all others`;
+  if (port !== undefined) return `${of} ${fieldText(port)}`;
+  const type = icmpCode === undefined ? fieldText(icmpType) : `${fieldText(icmpType)}/${fieldText(icmpCode)}`;
+  return `${of} ${type}`.trim();
+}
+
+/** A verdict, and what decides so. */
+export function answerText(answer: FlowAnswer): string {
+  return `${fieldText(answer.verdict)} ${ruleText(answer)}`;
+}
+
+function ruleText({ policy, rule, reason, exemption }: FlowAnswer): string {
+  if (reason === 'exempt') return `(exempt: ${fieldText(exemption)})`;
+  return policy === null || rule === null
+    ? `(${fieldText(reason)})`
+    : `${fieldText(policy)}/${fieldText(rule)}`;
+}
+
+/**
+ * The first line, of at most so many characters; an ellipsis ends one that was longer. Messages
+ * come from nodes, which must not send control sequences to a terminal.
+ */
+export function oneLine(message: string, most = 160): string {
+  const [first = ''] = message.split('\n', 1);
+  const text = printable(first);
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

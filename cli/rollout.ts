@@ -1,29 +1,19 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { ROLLOUT_ANNOTATION, type RolloutCommand } from '../apis/rollout.ts';
+import { ROLLOUT_ANNOTATION, type RolloutCommand, type RolloutStatus } from '../apis/rollout.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
+import type { ObjectMetadata } from '../controller/kubeapi/managed-fields.ts';
 import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { withCluster } from './cluster-api.ts';
+import { itemsAt, recordOnly, withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
-import {
-  type PolicyWithRollout,
-  recordOnly,
-  rolloutsText,
-  type ShownRollout,
-  toShown,
-} from './rollout-text.ts';
-import type { ChangedPolicy } from './undo-text.ts';
-import { watched } from './watched.ts';
+import { json, print, table, watched } from './output.ts';
 
 export interface RolloutOptions {
   readonly kubeconfig?: string;
   readonly config?: string;
   readonly output: 'text' | 'json';
 }
-
-type Policy = PolicyWithRollout;
 
 /** Milliseconds: between two looks, and until a controller must have acted. */
 const LOOK_EVERY = 100;
@@ -81,7 +71,10 @@ export async function steerRollout(
   });
 }
 
-function withoutRollout({ metadata: { name }, spec }: Policy, command?: RolloutCommand): CommandError {
+function withoutRollout(
+  { metadata: { name }, spec }: PolicyWithRollout,
+  command?: RolloutCommand,
+): CommandError {
   const why =
     spec?.rollout === undefined
       ? `${name} has no rollout: all nodes have its present version`
@@ -128,14 +121,14 @@ function remarkOn(
 }
 
 /** The same annotation again would be no change: words behind the command make it one. */
-function valueFor(command: RolloutCommand, policy: Policy): string {
+function valueFor(command: RolloutCommand, policy: PolicyWithRollout): string {
   const present = policy.metadata.annotations?.[ROLLOUT_ANNOTATION];
   const isNew = present !== command && actedOn(policy) !== command;
   return isNew ? command : `${command} ${new Date().toISOString()}`;
 }
 
 /** The annotation that a controller acted on last. */
-function actedOn({ metadata, status }: Policy): string | undefined {
+function actedOn({ metadata, status }: PolicyWithRollout): string | undefined {
   return status?.rollout?.decision?.policies.find(({ name }) => name === metadata.name)?.command;
 }
 
@@ -149,15 +142,12 @@ export async function withApi(
 }
 
 /** All of the cluster. Throws a CommandError. */
-export async function listPolicies(request: KubeApi): Promise<readonly ChangedPolicy[]> {
-  const { items = [] } = await asCommand(null, () =>
-    request<{ readonly items?: readonly ChangedPolicy[] }>({ method: 'GET', path: NODEWALL_POLICIES }),
-  );
-  return items;
+export async function listPolicies(request: KubeApi): Promise<readonly PolicyWithRollout[]> {
+  return await asCommand(null, () => itemsAt<PolicyWithRollout>(request, NODEWALL_POLICIES));
 }
 
-const one = (request: KubeApi, policy: string): Promise<Policy> =>
-  asCommand(policy, () => request<Policy>({ method: 'GET', path: pathOf(policy) }));
+const one = (request: KubeApi, policy: string): Promise<PolicyWithRollout> =>
+  asCommand(policy, () => request<PolicyWithRollout>({ method: 'GET', path: pathOf(policy) }));
 
 function pathOf(policy: string): string {
   return `${NODEWALL_POLICIES}/${encodeURIComponent(policy)}`;
@@ -174,4 +164,58 @@ async function asCommand<T>(policy: string | null, call: () => Promise<T>): Prom
     if (isKubeError(error, 'NotFound')) throw new CommandError(EXIT.invalid, missing, { cause: error });
     throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
   }
+}
+
+/** A policy, as far as its rollout is concerned. */
+export interface PolicyWithRollout {
+  readonly metadata: ObjectMetadata & {
+    readonly name: string;
+    readonly generation?: number;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: { readonly rollout?: object; readonly mode?: string };
+  readonly status?: { readonly rollout?: RolloutStatus };
+}
+
+type ShownRollout = NonNullable<ReturnType<typeof toShown>>;
+
+/** The rollout of a policy, as it is printed; null: there is none, or none is decided on yet. */
+export function toShown({ metadata: { name, generation }, status }: PolicyWithRollout) {
+  const { decision, ...rollout } = status?.rollout ?? {};
+  const own = decision?.policies.find((each) => each.name === name);
+  if (decision === undefined || own === undefined) return null;
+  return {
+    policy: name,
+    group: decision.key.startsWith('group ') ? decision.key.slice('group '.length) : null,
+    state: decision.state,
+    pausedBy: decision.pausedBy ?? null,
+    step: decision.step,
+    progress: rollout.progress ?? '',
+    message: rollout.message ?? '',
+    from: own.from,
+    to: own.to,
+    generation: generation ?? own.to,
+    nodes: rollout.nodes ?? null,
+    updated: rollout.updated ?? null,
+    confirmed: rollout.confirmed ?? null,
+    failed: rollout.failed ?? [],
+    silent: rollout.silent ?? [],
+    waiting: rollout.waiting ?? [],
+  };
+}
+
+function rolloutsText(rollouts: readonly ShownRollout[]): string {
+  if (rollouts.length === 0) return 'No policy has a rollout: all nodes have the present versions.\n';
+  const rows = rollouts.map(({ policy, group, progress, nodes, updated, confirmed }) => [
+    ...[policy, group ?? '-', progress],
+    ...[nodes, updated, confirmed].map((count) => (count === null ? '-' : String(count))),
+  ]);
+  const details = rollouts.flatMap(({ policy, message, to, generation, failed, silent, waiting }) => [
+    `${policy}: ${message}\n`,
+    ...(generation === to ? [] : [`  generation ${generation} of the policy is not part of it yet\n`]),
+    ...failed.map(({ node, reason }) => `  ${node} failed: ${reason}\n`),
+    ...silent.map(({ node, reason }) => `  ${node} is not waited for: ${reason}\n`),
+    ...waiting.map((node) => `  ${node} has not confirmed it yet\n`),
+  ]);
+  return `${table(['policy', 'group', 'rollout', 'nodes', 'updated', 'confirmed'], rows)}\n${details.join('')}`;
 }

@@ -1,4 +1,5 @@
-import { type NodeReport, nodePhase } from '../apis/node-report.ts';
+import type { StatusProblem } from '../apis/console.ts';
+import { type NodePhase, type NodeReport, nodePhase } from '../apis/node-report.ts';
 import type { PolicyStatus } from '../apis/policy-status.ts';
 import type { RolloutStatus } from '../apis/rollout.ts';
 import {
@@ -11,13 +12,12 @@ import {
 } from '../apis/status-problems.ts';
 import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { GuardrailStatus } from '../apis/validate/guardrail.ts';
-import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { withCluster } from './cluster-api.ts';
-import { json } from './output.ts';
-import { type ClusterStatus, statusText } from './status-text.ts';
-import { watched } from './watched.ts';
+import { styled } from '../lib/process/styled.ts';
+import { itemsAt, withCluster } from './cluster-api.ts';
+import { json, table, watched } from './output.ts';
+import { fieldText, oneLine } from './record-text.ts';
 
 interface StatusOptions {
   readonly kubeconfig?: string;
@@ -37,9 +37,9 @@ export async function statusCommand({ kubeconfig, watch, output }: StatusOptions
   return await withCluster(kubeconfig, (request) =>
     watched(watch, async (show) => {
       const [nodes, policies, guardrails] = await Promise.all([
-        list<NodeReport>(request, NODE_VIEWS_PATH),
-        list<PolicyStatus & { readonly rollout?: RolloutStatus }>(request, NODEWALL_POLICIES),
-        list<GuardrailStatus>(request, GUARDRAILS),
+        itemsAt<Listed<NodeReport>>(request, NODE_VIEWS_PATH),
+        itemsAt<Listed<PolicyStatus & { readonly rollout?: RolloutStatus }>>(request, NODEWALL_POLICIES),
+        itemsAt<Listed<GuardrailStatus>>(request, GUARDRAILS),
       ]);
       const now = Date.now();
       const status: ClusterStatus = {
@@ -64,11 +64,6 @@ export async function statusCommand({ kubeconfig, watch, output }: StatusOptions
   );
 }
 
-async function list<S>(request: KubeApi, path: string): Promise<readonly Listed<S>[]> {
-  const { items = [] } = await request<{ readonly items?: readonly Listed<S>[] }>({ method: 'GET', path });
-  return items;
-}
-
 function counted<P extends string>(phases: readonly P[]): Partial<Record<P, number>> {
   const counts: Partial<Record<P, number>> = {};
   for (const phase of phases) counts[phase] = (counts[phase] ?? 0) + 1;
@@ -77,4 +72,57 @@ function counted<P extends string>(phases: readonly P[]): Partial<Record<P, numb
 
 function named<S>({ metadata: { name }, status }: Listed<S>): Reported<S> {
   return { name, status };
+}
+
+interface RolloutUnderWay {
+  readonly policy: string;
+  /** As in `Step 1 of 4`. */
+  readonly progress: string;
+  /** Counts of nodes, and when the next step begins. */
+  readonly message: string;
+}
+
+/** The data that `nodewall status` shows. */
+interface ClusterStatus {
+  /** By phase; those without Nodes are left out. */
+  readonly nodes: Readonly<Partial<Record<NodePhase, number>>>;
+  readonly policies: Readonly<Record<string, number>>;
+  readonly guardrails: Readonly<Record<string, number>>;
+  /** Those that go on as they should. */
+  readonly rollouts: readonly RolloutUnderWay[];
+  /** The worst first. */
+  readonly problems: readonly StatusProblem[];
+}
+
+/** Problems of one kind and phase that are named; a node that is lost has many neighbours. */
+const MOST_ALIKE = 5;
+
+/** One screen: problems first, then counts. */
+export function statusText({ nodes, policies, guardrails, rollouts, problems }: ClusterStatus): string {
+  const rows: string[][] = [];
+  for (const [, alike] of Map.groupBy(problems, ({ object, phase }) => `${object.split('/')[0]} ${phase}`)) {
+    for (const { object, phase, message } of alike.slice(0, MOST_ALIKE))
+      rows.push([fieldText(object), phase, oneLine(message)]);
+    const [first] = alike;
+    const left = alike.length - MOST_ALIKE;
+    if (left > 0 && first !== undefined) rows.push([`${left} more`, first.phase, '-o json shows all']);
+  }
+  const shown = rows.length === 0 ? '' : `${table(['problem', 'phase', 'why'], rows)}\n`;
+  const counts = [
+    ['nodes', countText(nodes)],
+    ['policies', countText(policies)],
+    ['guardrails', countText(guardrails)],
+    ...rollouts.map(({ policy, progress, message }, i) => [
+      i === 0 ? 'rollouts' : '',
+      oneLine(`${fieldText(policy)}: ${progress}. ${message}`),
+    ]),
+  ];
+  const summary = counts.map(([name = '', text]) => `${styled('bold', name.padEnd(12))}${text}\n`).join('');
+  return `${shown}${summary}${rows.length === 0 ? 'No problems.\n' : ''}`;
+}
+
+/** As in `12 Realized, 1 Failed`. */
+function countText(counts: Readonly<Record<string, number | undefined>>): string {
+  const parts = Object.entries(counts).map(([phase, count]) => `${count} ${phase}`);
+  return parts.length === 0 ? 'none' : parts.join(', ');
 }

@@ -12,8 +12,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
-import { json, table } from './output.ts';
-import { watched } from './watched.ts';
+import { json, table, watched } from './output.ts';
 
 interface TopOptions extends OfNode {
   readonly allNodes: boolean;

@@ -1,14 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { NodeReport } from '../apis/node-report.ts';
+import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError, orNull } from '../controller/kubeapi/kube-error.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { clusterConfig } from './kube-config.ts';
+import { clusterConfig, itemsAt } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print, warn } from './output.ts';
-import { SwitchedOffNodes, type UnclearedNode } from './switched-off-nodes.ts';
-import { DEFINITIONS, REST, type UninstalledObject, WEBHOOKS, WORKLOADS } from './uninstall-objects.ts';
 
-export interface UninstallOptions {
+interface UninstallOptions {
   readonly kubeconfig?: string;
   readonly config?: string;
   /** Seconds to wait for the nodes. */
@@ -131,3 +131,146 @@ function resultText({ nodes, uncleared, deleted }: Shown, options: UninstallOpti
   const removal = options.keepObjects ? '' : `Deleted:\n${deleted.map((line) => `  ${line}\n`).join('')}`;
   return `${cleared}${rest}${removal}`;
 }
+
+/** A node that may still have rules, and why. */
+interface UnclearedNode {
+  readonly node: string;
+  readonly reason: string;
+}
+
+interface Named {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+}
+interface NodeView extends Named {
+  readonly status?: NodeReport;
+}
+
+const NO_CONTROLLER = 'no controller answers, so nobody knows';
+
+/**
+ * Which nodes have reported, since this object was made, that nothing is enforced. What they
+ * reported before counts for nothing: it may be from before they were switched on.
+ */
+export class SwitchedOffNodes {
+  readonly #request: KubeApi;
+  /** Times of the reports that were there at the first look. */
+  #first: ReadonlyMap<string, string> | null = null;
+
+  constructor(request: KubeApi) {
+    this.#request = request;
+  }
+
+  /** Takes the reports that are there already: call it before the nodes are switched off. */
+  async begin(): Promise<void> {
+    const views = await this.#views();
+    this.#first = new Map(
+      (views ?? []).flatMap(({ metadata: { name }, status }) =>
+        status === undefined ? [] : [[name, status.time]],
+      ),
+    );
+  }
+
+  /** The nodes that may still have rules, and how many there are in all. */
+  async list(): Promise<{ readonly uncleared: readonly UnclearedNode[]; readonly nodes: number }> {
+    const items = await itemsAt<Named>(this.#request, '/api/v1/nodes');
+    const nodes = items.filter(
+      ({ metadata }) => (metadata.labels?.['kubernetes.io/os'] ?? 'linux') === 'linux',
+    );
+    const views = await this.#views();
+    const reports = new Map((views ?? []).map(({ metadata, status }) => [metadata.name, status]));
+    const uncleared = nodes.flatMap(({ metadata: { name } }) => {
+      const reason = views === null ? NO_CONTROLLER : this.#reason(name, reports.get(name));
+      return reason === null ? [] : [{ node: name, reason }];
+    });
+    return { uncleared, nodes: nodes.length };
+  }
+
+  /** Null: it has no rules. */
+  #reason(node: string, report: NodeReport | undefined): string | null {
+    if (report === undefined) return 'its agent has not reported to the controllers that run now';
+    if (report.time === this.#first?.get(node)) return `its agent has not reported since ${report.time}`;
+    if (report.enabled || report.enforced !== null)
+      return `its last report, of ${report.time}, is of rules in force`;
+    return null;
+  }
+
+  /** Null: no controller answers. */
+  async #views(): Promise<readonly NodeView[] | null> {
+    try {
+      return await itemsAt<NodeView>(this.#request, NODE_VIEWS_PATH);
+    } catch (error) {
+      if (isKubeError(error, 'NotFound', 'ServiceUnavailable', 'Timeout') || isUnavailable(error))
+        return null;
+      throw error;
+    }
+  }
+}
+
+/** The aggregator's answers while the controllers' Service has no pod that answers. */
+function isUnavailable(error: unknown): boolean {
+  return isKubeError(error) && error.status >= 500;
+}
+
+/** One object that `nodewall uninstall` deletes. */
+interface UninstalledObject {
+  readonly kind: string;
+  readonly path: string;
+}
+
+const NAMESPACE = '/api/v1/namespaces/nodewall-system';
+const RBAC = '/apis/rbac.authorization.k8s.io/v1';
+const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
+const APPS = '/apis/apps/v1/namespaces/nodewall-system';
+
+const object = (kind: string, path: string): UninstalledObject => ({ kind, path });
+
+/** First: nothing may refuse what follows, or wait for a server that ends. */
+export const WEBHOOKS: readonly UninstalledObject[] = [
+  object('MutatingWebhookConfiguration', `${ADMISSION}/mutatingwebhookconfigurations/nodewall`),
+  object('ValidatingWebhookConfiguration', `${ADMISSION}/validatingwebhookconfigurations/nodewall`),
+];
+
+/** Their pods are waited for. */
+export const WORKLOADS: readonly UninstalledObject[] = [
+  object('Deployment', `${APPS}/deployments/nodewall-controller`),
+  object('DaemonSet', `${APPS}/daemonsets/nodewall-agent`),
+];
+
+/** The aggregated API before the namespace: without its server no namespace can be deleted. */
+export const REST: readonly UninstalledObject[] = [
+  object('APIService', '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io'),
+  ...['default', 'kube-system'].flatMap((namespace) => [
+    object('RoleBinding', `${RBAC}/namespaces/${namespace}/rolebindings/nodewall-controller`),
+    object('Role', `${RBAC}/namespaces/${namespace}/roles/nodewall-controller`),
+  ]),
+  ...['nodewall-agent', 'nodewall-controller', 'nodewall-controller-ca'].flatMap((name) => [
+    object('ClusterRoleBinding', `${RBAC}/clusterrolebindings/${name}`),
+    object('ClusterRole', `${RBAC}/clusterroles/${name}`),
+  ]),
+  object('ClusterRole', `${RBAC}/clusterroles/nodewall-metrics-reader`),
+  object('ClusterRole', `${RBAC}/clusterroles/nodewall-view`),
+  object('ClusterRole', `${RBAC}/clusterroles/nodewall-operator`),
+  ...['nodewall-controller-webhooks', 'nodewall-controller-apiservice', 'nodewall-agent-apiservice'].flatMap(
+    (name) => [
+      object('ValidatingAdmissionPolicyBinding', `${ADMISSION}/validatingadmissionpolicybindings/${name}`),
+      object('ValidatingAdmissionPolicy', `${ADMISSION}/validatingadmissionpolicies/${name}`),
+    ],
+  ),
+  object('Namespace', NAMESPACE),
+];
+
+/** With them every policy is deleted. */
+export const DEFINITIONS: readonly UninstalledObject[] = [
+  'clusternetworkpolicies',
+  'clustergroups',
+  'tiers',
+  'guardrails',
+  'egressgateways',
+  'egresspolicies',
+  'clusteregresspolicies',
+].map((plural) =>
+  object(
+    'CustomResourceDefinition',
+    `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${plural}.nodewall.io`,
+  ),
+);

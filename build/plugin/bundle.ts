@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { ROOT } from '../checkout.ts';
 
@@ -11,9 +11,7 @@ export interface PluginBundle {
 }
 
 /** Modules of cli/ for commands that the plugin refuses. */
-const REFUSED = new Set([
-  ...['agent', 'controller', 'off', 'flush', 'guard', 'cleanup', 'boot-unit', 'egress-reset'],
-]);
+const REFUSED = new Set(['agent.ts', 'controller.ts', 'off.ts', 'flush.ts', 'boot-unit.ts']);
 const READER = '/@kubernetes/client-node/dist/config.js';
 /** All exports of a module that is left out: classes and functions that throw. */
 const ABSENT = `
@@ -29,9 +27,9 @@ const leftOut: Plugin = {
   setup(bundler) {
     const absent = (path: string) => ({ path, namespace: 'absent' });
     bundler.onResolve({ filter: /^nftables-napi$/ }, ({ path }) => absent(path));
-    bundler.onResolve({ filter: /^\.\/[a-z-]+\.ts$/ }, ({ path, importer, kind }) => {
+    bundler.onResolve({ filter: /^\.\.?\/[a-z-]+\.ts$/ }, ({ path, importer, kind }) => {
       const isCommand = kind === 'dynamic-import' && importer.startsWith(join(ROOT, 'cli/'));
-      return isCommand && REFUSED.has(path.slice(2, -3)) ? absent(path) : undefined;
+      return isCommand && REFUSED.has(basename(path)) ? absent(path) : undefined;
     });
     bundler.onResolve({ filter: /^(\.\/gen\/index\.js|undici)$/ }, ({ importer }) =>
       importer.endsWith(READER) ? { path: join(ROOT, 'controller/kubeapi/unused-parts.ts') } : undefined,

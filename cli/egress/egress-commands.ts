@@ -112,7 +112,7 @@ function addReset(egress: Command, done: Done): void {
         'nodewall egress reset --policy shop/bank',
       ),
     )
-    .action(async (options) => done(await (await import('./egress-reset.ts')).egressReset(options)));
+    .action(async (options) => done(await (await import('../flush.ts')).egressReset(options)));
 }
 
 function seconds(text: string): number {

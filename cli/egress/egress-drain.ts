@@ -3,11 +3,11 @@ import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../../apis/egress/ob
 import type { KubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
-import { clusterConfig } from '../kube-config.ts';
+import { clusterConfig, itemsAt } from '../cluster-api.ts';
 import { loadConfig } from '../load.ts';
 import { json, print } from '../output.ts';
 
-export interface EgressDrainOptions {
+interface EgressDrainOptions {
   readonly undo: boolean;
   readonly wait: boolean;
   readonly timeout: number;
@@ -49,12 +49,10 @@ export async function egressDrain(node: string, options: EgressDrainOptions): Pr
  */
 async function slotsOf(request: KubeApi, node: string): Promise<readonly string[]> {
   interface Listed {
-    readonly items?: readonly {
-      readonly metadata: { readonly name: string };
-      readonly status?: Partial<EgressGatewayStatus>;
-    }[];
+    readonly metadata: { readonly name: string };
+    readonly status?: Partial<EgressGatewayStatus>;
   }
-  const { items = [] } = await asCommand(() => request<Listed>({ method: 'GET', path: GATEWAYS }), {
+  const items = await asCommand(() => itemsAt<Listed>(request, GATEWAYS), {
     404: 'the cluster has no EgressGateways: install the CustomResourceDefinitions of nodewall',
   });
   return items.flatMap(({ metadata, status }) => servedBy(node, metadata.name, status ?? {}));

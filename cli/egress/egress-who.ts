@@ -16,7 +16,7 @@ import { loadConfig } from '../load.ts';
 import { json, print, table } from '../output.ts';
 import { loadEgressObjects } from './egress-status.ts';
 
-export interface EgressWhoOptions {
+interface EgressWhoOptions {
   readonly at?: string;
   readonly stateDir: string;
   readonly config?: string;

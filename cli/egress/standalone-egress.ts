@@ -15,7 +15,7 @@ const FLOATING =
   'connections of pods that leave by them are dropped (no-gateway). Use source: Node';
 const CROWDED = `more than ${MOST_SLOTS} ways to gateways: connections of these policies are dropped (no-route)`;
 
-export interface EgressView {
+interface EgressView {
   /** Adds to a state what the node does for egress gateways. */
   view(state: NodeState, objects: ClusterObjects): NodeState;
   /**

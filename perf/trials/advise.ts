@@ -2,7 +2,7 @@
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import { NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
-import { guarantees } from '../../cli/guarantees.ts';
+import { guarantees } from '../../cli/advise.ts';
 import { AdviceCollector } from '../../controller/advise/advice-collector.ts';
 import { advise } from '../../controller/advise/advise.ts';
 import { NOW, seenKind, seenOn } from '../../test/fake/seen-kind.ts';

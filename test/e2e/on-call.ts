@@ -1,13 +1,14 @@
 /**
  * Questions of who is on call about a cluster where several things are wrong: each is answered by
- * the command that `nodewall --help` names for it (cli/questions.ts), with the rights of
+ * the command that `nodewall --help` names for it (cli/program.ts), with the rights of
  * ClusterRoles nodewall-view and nodewall-operator.
  */
+
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { QUESTIONS } from '../../cli/questions.ts';
+import { QUESTIONS } from '../../cli/program.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';

@@ -2,6 +2,7 @@
  * A day's traffic of random clusters, with a scanner and a weekly job: the advised policies,
  * enforced, deny nothing of it but what is on the review list.
  */
+
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { parseAllDocuments } from 'yaml';
@@ -10,7 +11,7 @@ import { explainMany } from '../../agent/observe/explain.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import { adviceYaml } from '../../cli/advice-yaml.ts';
-import { guarantees } from '../../cli/guarantees.ts';
+import { guarantees } from '../../cli/advise.ts';
 import { AdviceCollector } from '../../controller/advise/advice-collector.ts';
 import { type Advice, advise } from '../../controller/advise/advise.ts';
 import { compile } from '../../controller/compile/compile.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { present } from '../lib/sharing/present.ts';
-import { retryInCluster } from './retry.ts';
+import { retryInCluster } from './guard.ts';
 
 describe('retry from a workstation', () => {
   let patched: [string, unknown][];

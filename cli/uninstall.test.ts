@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { KubeApi, KubeRequest } from '../controller/kubeapi/kube-api.ts';
 import { KubeError } from '../controller/kubeapi/kube-error.ts';
-import { SwitchedOffNodes } from './switched-off-nodes.ts';
+import { SwitchedOffNodes } from './uninstall.ts';
 
 interface Report {
   readonly time: string;

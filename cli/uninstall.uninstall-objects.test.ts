@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { API_SERVICE } from '../agent/receive/api-server.ts';
 import { ROOT } from '../test/structure/source-file.ts';
-import { DEFINITIONS, REST, WEBHOOKS, WORKLOADS } from './uninstall-objects.ts';
+import { DEFINITIONS, REST, WEBHOOKS, WORKLOADS } from './uninstall.ts';
 
 const BASE = join(ROOT, 'deploy/kustomize/base');
 /** Deleted with the namespace. */

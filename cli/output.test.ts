@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EXIT } from '../lib/process/exit.ts';
-import { watched } from './watched.ts';
+import { watched } from './output.ts';
 
 describe('watched', () => {
   it('looks once without --watch, and gives the status', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
-import { checkEgressAlone } from './egress-gate.ts';
+import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
+import { checkEgressAlone } from './feature-gates.ts';
 
 const config = (EgressGateway: boolean, encryption: Config['egress']['encryption']): Config => ({
   ...DEFAULT_CONFIG,

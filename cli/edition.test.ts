@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { editionText, KUBECTL_PLUGIN, NODEWALL_EDITION } from './edition.ts';
-import { MACHINE_COMMANDS } from './machine-commands.ts';
+import { editionText, KUBECTL_PLUGIN, MACHINE_COMMANDS, NODEWALL_EDITION } from './edition.ts';
 import { runNodewall } from './program.ts';
 
 /** The plugin's standard error, and its exit status. */
@@ -58,7 +57,7 @@ describe('the kubectl plugin', () => {
 
   it('takes the kubeconfig of kubectl', async () => {
     process.env.KUBECONFIG = import.meta.filename;
-    assert.match((await plugin('check')).said, /--kubeconfig: .*machine-commands\.test\.ts/);
+    assert.match((await plugin('check')).said, /--kubeconfig: .*edition\.test\.ts/);
   });
 
   it('is called as its users call it, and commands of nodes as they are there', () => {

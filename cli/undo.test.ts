@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RolloutState } from '../apis/rollout.ts';
-import { type ChangedPolicy, waysBack, waysBackText } from './undo-text.ts';
+import type { PolicyWithRollout } from './rollout.ts';
+import { waysBack, waysBackText } from './undo.ts';
 
 /** A policy whose spec was changed at this minute. */
 function changed(
@@ -12,7 +13,7 @@ function changed(
     group,
     mode,
   }: { state?: RolloutState; from?: number; group?: string; mode?: string } = {},
-): ChangedPolicy {
+): PolicyWithRollout {
   const time = `2026-01-07T12:${String(minute).padStart(2, '0')}:00Z`;
   const managedFields = [
     { manager: 'kubectl-edit', operation: 'Update', time, fieldsV1: { 'f:spec': { 'f:ingress': {} } } },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { oneLine, statusText } from './status-text.ts';
+import { oneLine } from './record-text.ts';
+import { statusText } from './status.ts';
 
 describe('the text of a status', () => {
   it('has problems first, five of a kind, and no control sequences', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { tryingNodes } from './confirm.ts';
+import { tryingNodes } from './guard.ts';
 
 describe('nodes that try rules', () => {
   const tried = (policy: string) => ({ apiGroup: 'nodewall.io' as const, policy, generation: 2 });
