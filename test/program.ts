@@ -6,6 +6,6 @@ const { NODEWALL_BIN, NODEWALL_BUNDLE } = process.env;
 export const IS_OTHER = NODEWALL_BIN !== undefined;
 /**
  * The command line that tests start: with NODEWALL_BIN that; in `npm test` the bundle that is
- * installed (build/package/installed.ts); else this checkout's sources.
+ * installed (build/package/bundle.ts); else this checkout's sources.
  */
 export const NODEWALL = NODEWALL_BIN ?? NODEWALL_BUNDLE ?? join(import.meta.dirname, '../bin/nodewall');

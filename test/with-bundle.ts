@@ -2,11 +2,12 @@
  * `node test/with-bundle.ts PROGRAM ARGUMENTS...`: runs a program of this checkout, which starts
  * nodewall as it is installed: NODEWALL_BUNDLE, see program.ts.
  */
+
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
-import { installedProgram } from '../build/package/installed.ts';
+import { installedProgram } from '../build/package/bundle.ts';
 import { scratchFolder } from '../build/programs/folder.ts';
 
 const scratch = await scratchFolder('nodewall-program-');

@@ -37,7 +37,7 @@ import { type Machine, machine, type NodeDaemon } from './node.ts';
 import type { Programs } from './programs.ts';
 import { linkTemplate } from './template.ts';
 
-export interface RealClusterOptions {
+interface RealClusterOptions {
   readonly programs: Programs;
   /** A containerd root with all images (template.ts). */
   readonly template: string;

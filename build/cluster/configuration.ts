@@ -7,7 +7,7 @@ import { NODES, type NodeAddresses } from './network.ts';
 
 export const SERVICE_CIDRS = '10.96.0.0/16,fd00:96::/112';
 export const KUBERNETES_SERVICE = '10.96.0.1';
-export const DNS_SERVICE = '10.96.0.10';
+const DNS_SERVICE = '10.96.0.10';
 const POD_CIDRS = '10.244.0.0/16,fd00:10:244::/48';
 
 export function apiServerFlags({ path }: Keys, address: string): string[] {
@@ -74,7 +74,7 @@ function clientSettings(kubeconfig: string): Record<string, string> {
   };
 }
 
-export interface KubeletParts {
+interface KubeletParts {
   readonly node: NodeAddresses;
   readonly keys: Keys;
   readonly group: string;
@@ -180,7 +180,7 @@ export const PAUSE_IMAGE = 'registry.k8s.io/pause:3.6';
 export const CNI_PLUGINS = '/opt/cni/bin';
 
 /** How pods reach nodes: with their own address, or with their node's. */
-export type PodTraffic = 'routed' | 'masqueraded';
+type PodTraffic = 'routed' | 'masqueraded';
 
 /** The CNI plugins that make a pod's interface. */
 export interface PodNetwork {

@@ -5,7 +5,7 @@ import { createAuthority } from '../../test/cluster/certificates.ts';
 import { kubeconfig } from '../../test/cluster/kubeconfig.ts';
 import type { NodeAddresses } from './network.ts';
 
-export interface KeysOptions {
+interface KeysOptions {
   readonly folder: string;
   readonly nodes: readonly NodeAddresses[];
   /** The API server's address on the network. */

@@ -1,11 +1,11 @@
 /** `npm run cluster`: a small cluster with nodewall for a person, until Ctrl-C. */
+
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildBox } from './box.ts';
 import { startRealCluster } from './cluster.ts';
-import { writeCommands } from './commands.ts';
-import { install } from './install.ts';
+import { install, writeCommands } from './install.ts';
 
 const HELP = `usage: npm run cluster [-- --help]
 

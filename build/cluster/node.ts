@@ -11,7 +11,7 @@ import { type Finished, run } from '../programs/command.ts';
 import type { ClusterHost } from './network.ts';
 import type { Programs } from './programs.ts';
 
-export interface MachineOptions {
+interface MachineOptions {
   readonly host: ClusterHost;
   readonly programs: Programs;
   /** Folder of the node's files: what a real one has on its disk. */
@@ -180,7 +180,7 @@ async function onlyChild(pid: number): Promise<number> {
 }
 
 /** Removes the rest of a node or of the whole cluster, once its processes have ended. */
-export async function removeCgroups(group: string): Promise<void> {
+async function removeCgroups(group: string): Promise<void> {
   const root = '/sys/fs/cgroup';
   const hierarchies = await readdir(root);
   const roots = hierarchies.includes('cgroup.controllers')

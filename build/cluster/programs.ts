@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { buildCluster } from '../../test/cluster/build.ts';
 import { cached } from '../programs/cache.ts';
-import { unpackDebianPackage } from '../programs/debian.ts';
-import { buildGoProgram } from '../programs/go-program.ts';
+import { unpackDebianPackage } from '../programs/command.ts';
+import { buildGoProgram } from '../programs/go.ts';
 
 /** The programs of the cluster's machines that are no part of this repository. */
 export interface Programs {

@@ -2,6 +2,7 @@
  * The set: machines as network namespaces, their listeners and callers, and the real agent on the
  * node.
  */
+
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -13,8 +14,8 @@ import type { Explanation } from '../../apis/flow.ts';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { createTopology } from '../../test/netns/topology.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
-import { type CallAnswer, type CallOutcome, now } from './caller.ts';
-import { createClient } from './client.ts';
+import { ROOT } from '../programs/folder.ts';
+import { type CallAnswer, type CallOutcome, type CallRequest, now } from './caller.ts';
 import {
   CLIENTS,
   type DemoConnection,
@@ -26,7 +27,6 @@ import {
   type PlaceName,
 } from './connections.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 export const FLAGSHIP = 'deploy/examples/flagship';
 const POLICY = 'protect-api.yaml';
 /**
@@ -167,4 +167,46 @@ async function stopWithin(child: ChildProcess, milliseconds: number): Promise<vo
   await stop(child, 'SIGTERM');
   clearTimeout(timer);
   if (child.signalCode === 'SIGKILL') throw new Error(`the agent did not stop within ${milliseconds} ms`);
+}
+
+/** The demo's end of a caller (caller.ts) in a namespace. */
+interface Client {
+  /** Never rejects: where the caller is gone, the outcome says so. */
+  call(request: Omit<CallRequest, 'id'>): Promise<CallAnswer>;
+}
+
+function createClient(namespace: Namespace): Client {
+  const child = namespace.spawn([process.execPath, join(import.meta.dirname, 'caller.ts')]);
+  const waiting = new Map<number, (answer: CallAnswer) => void>();
+  const errors: string[] = [];
+  let last = 0;
+  let ended = false;
+  const gone = (id: number): CallAnswer => ({
+    id,
+    outcome: `failed: the caller ended. ${errors.join('').slice(0, 300)}`,
+    at: 0,
+    tries: 0,
+  });
+
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const answer: CallAnswer = JSON.parse(line);
+    waiting.get(answer.id)?.(answer);
+    waiting.delete(answer.id);
+  });
+  child.stderr.on('data', (part) => errors.push(String(part)));
+  child.on('close', () => {
+    ended = true;
+    for (const [id, resolve] of waiting) resolve(gone(id));
+  });
+
+  return {
+    call(request) {
+      const id = ++last;
+      if (ended) return Promise.resolve(gone(id));
+      return new Promise((resolve) => {
+        waiting.set(id, resolve);
+        child.stdin.write(`${JSON.stringify({ id, ...request })}\n`);
+      });
+    },
+  };
 }

@@ -4,13 +4,10 @@ import type { Verdict } from '../../apis/flow.ts';
 import { styled } from '../../lib/process/styled.ts';
 import { pause, until } from '../../test/kernel/until.ts';
 import { CONNECTIONS, type DemoConnection, NODE } from './connections.ts';
-import { type LineChange, lineDiff } from './line-diff.ts';
-import { printResults } from './result-table.ts';
-import { ruleChanges } from './rule-changes.ts';
-import { readCounters, readRules } from './rule-table.ts';
+import { type LineChange, lineDiff, readCounters, readRules, ruleChanges } from './rule-table.ts';
 import type { Screen } from './screen.ts';
 import { type DemoAgent, FLAGSHIP, type Stage } from './stage.ts';
-import { attemptTrials, type ConnectionTrial, OUTCOMES, surprisesOf } from './trial.ts';
+import { attemptTrials, type ConnectionTrial, OUTCOMES, printResults, surprisesOf } from './trial.ts';
 
 export interface Telling {
   readonly stage: Stage;

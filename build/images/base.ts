@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ROOT } from '../checkout.ts';
 import { cached } from '../programs/cache.ts';
 import { output } from '../programs/command.ts';
+import { ROOT } from '../programs/folder.ts';
 import { Buildah, isReadable, unpackTools } from './buildah.ts';
 import { debianSources, makeDebian } from './mmdebstrap.ts';
 

@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** A bill of materials in the form of CycloneDX 1.6, as far as it is used. */
-export interface BillOfMaterials {
+interface BillOfMaterials {
   readonly bomFormat: 'CycloneDX';
   readonly specVersion: '1.6';
   readonly version: 1;
@@ -21,7 +21,7 @@ export interface Component {
   readonly licenses?: readonly { readonly expression: string }[];
 }
 
-export interface BillSubject {
+interface BillSubject {
   readonly name: string;
   readonly version: string;
   /** sha256:… of the image's configuration. */
@@ -29,7 +29,7 @@ export interface BillSubject {
 }
 
 /** package-lock.json, as far as it is used. */
-export interface PackageLock {
+interface PackageLock {
   readonly packages: Readonly<Record<string, { readonly integrity?: string }>>;
 }
 

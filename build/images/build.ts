@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto';
-import { readFile, rm } from 'node:fs/promises';
+import { createHash, hash } from 'node:crypto';
+import { mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { filesBelow, ROOT } from '../checkout.ts';
 import { cached } from '../programs/cache.ts';
-import { scratchFolder } from '../programs/folder.ts';
+import { output } from '../programs/command.ts';
+import { filesBelow, ROOT, scratchFolder } from '../programs/folder.ts';
 import { type BaseImages, baseImages } from './base.ts';
 import { Buildah } from './buildah.ts';
-import { unpackImage } from './unpack.ts';
 
 const DOCKERFILE = 'deploy/Dockerfile';
 /** A change of these makes more than the layer of the program anew. */
@@ -16,7 +15,7 @@ export const TARGETS = ['controller', 'agent'] as const;
 export type ImageTarget = (typeof TARGETS)[number];
 
 /** The parts that images are made of. */
-export interface ImageSource {
+interface ImageSource {
   /** Folder with all that deploy/Dockerfile takes in. */
   readonly root: string;
   /** Their tag. */
@@ -105,6 +104,34 @@ async function keyOf(input: string, root: string, files: readonly string[]): Pro
     hash.update(`\n${path} ${content.length}\n`).update(content);
   }
   return hash.digest('hex').slice(0, 16);
+}
+
+export interface UnpackedImage {
+  /** sha256:… of the configuration, which names the layers: the image's id. */
+  readonly digest: string;
+  readonly layers: readonly { readonly digest: string; readonly size: number }[];
+  readonly config: { readonly User?: string; readonly Entrypoint?: readonly string[] };
+  /** The layers over one another. */
+  readonly root: string;
+}
+
+/** Unpacks an archive of buildImages() into an empty folder. */
+export async function unpackImage(file: string, folder: string): Promise<UnpackedImage> {
+  const archive = join(folder, 'archive');
+  const root = join(folder, 'root');
+  for (const path of [archive, root]) await mkdir(path);
+  await output(['tar', '-xf', file, '-C', archive]);
+  const read = async (name: string) => JSON.parse(await readFile(join(archive, name), 'utf8'));
+  const [{ Config, Layers }] = await read('manifest.json');
+  const { config, rootfs } = await read(Config);
+  const digest = `sha256:${hash('sha256', await readFile(join(archive, Config)))}`;
+  const layers = [];
+  for (const [index, name] of Layers.entries()) {
+    const { size } = await stat(join(archive, name));
+    layers.push({ digest: rootfs.diff_ids[index], size });
+    await output(['tar', '-xf', join(archive, name), '-C', root]);
+  }
+  return { digest, layers, config, root };
 }
 
 if (import.meta.main) {

@@ -1,8 +1,7 @@
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
-import { output } from '../programs/command.ts';
-import { unpackDebianPackage } from '../programs/debian.ts';
+import { output, unpackDebianPackage } from '../programs/command.ts';
 
 /**
  * buildah and what it runs steps with, with the libraries that a small Debian lacks; mmdebstrap for
@@ -57,7 +56,7 @@ export function confined(argv: readonly string[]): string[] {
   return ['setpriv', ...DIE_WITH_PARENT, ...unshare, '--', ...argv];
 }
 
-export interface BuildahOptions {
+interface BuildahOptions {
   /** Where unpackTools() put them. */
   readonly tools: string;
   /** Folder of this machine that all it writes is below. */

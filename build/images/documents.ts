@@ -1,14 +1,13 @@
 /** `npm run image-documents`: bills of materials and provenance of the images. */
+
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ROOT } from '../checkout.ts';
 import { output } from '../programs/command.ts';
-import { scratchFolder } from '../programs/folder.ts';
+import { ROOT, scratchFolder } from '../programs/folder.ts';
 import { billOfMaterials } from './bill-of-materials.ts';
-import { buildImages, type ImageTarget, TARGETS } from './build.ts';
+import { buildImages, type ImageTarget, TARGETS, unpackImage } from './build.ts';
 import { provenance } from './provenance.ts';
-import { unpackImage } from './unpack.ts';
 
 const HELP = `usage: npm run image-documents -- FOLDER [--controller ARCHIVE --agent ARCHIVE] [--source URI] [--builder URI]
 
@@ -25,14 +24,14 @@ const LOCAL = 'https://nodewall.io/builders/local';
 /** The inputs that the build reads first. */
 const INPUTS = ['deploy/Dockerfile', 'package.json', 'package-lock.json'];
 
-export interface DocumentOptions {
+interface DocumentOptions {
   readonly archives: { readonly [target in ImageTarget]: string };
   readonly source: string;
   readonly builder: string;
 }
 
 /** Returns the paths of the files written; the checkout must be what the commit has. */
-export async function writeDocuments(folder: string, options: DocumentOptions): Promise<string[]> {
+async function writeDocuments(folder: string, options: DocumentOptions): Promise<string[]> {
   const git = async (...args: string[]) => (await output(['git', ...args], { cwd: ROOT })).trim();
   const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8');
   const commit = await git('rev-parse', 'HEAD');

@@ -3,12 +3,10 @@ import { globSync, readFileSync, statSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { createNamespace } from '../../test/netns/namespace.ts';
-import { ROOT } from '../checkout.ts';
 import { output } from '../programs/command.ts';
-import { type Scratch, scratchFolder } from '../programs/folder.ts';
+import { ROOT, type Scratch, scratchFolder } from '../programs/folder.ts';
 import { billOfMaterials } from './bill-of-materials.ts';
-import { buildImages, type ImageTarget, TARGETS } from './build.ts';
-import { type UnpackedImage, unpackImage } from './unpack.ts';
+import { buildImages, type ImageTarget, TARGETS, type UnpackedImage, unpackImage } from './build.ts';
 
 const LIMITS: { readonly [target in ImageTarget]: number } = { controller: 150e6, agent: 155e6 };
 /** Names of what starts other programs, or brings new ones. */

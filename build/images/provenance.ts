@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 
 /** An in-toto Statement with the predicate SLSA provenance v1, not signed. */
-export interface Provenance {
+interface Provenance {
   readonly _type: 'https://in-toto.io/Statement/v1';
   readonly subject: readonly { readonly name: string; readonly digest: Readonly<Record<string, string>> }[];
   readonly predicateType: 'https://slsa.dev/provenance/v1';
@@ -21,7 +21,7 @@ interface Dependency {
   readonly digest: Readonly<Record<string, string>>;
 }
 
-export interface ProvenanceFacts {
+interface ProvenanceFacts {
   readonly name: string;
   readonly target: string;
   /** sha256:… of the image's configuration. */

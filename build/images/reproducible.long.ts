@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { cacheFolder } from '../programs/cache.ts';
 import { scratchFolder } from '../programs/folder.ts';
 import { baseImages } from './base.ts';
-import { buildBothImages, ownSource, TARGETS } from './build.ts';
-import { unpackImage } from './unpack.ts';
+import { buildBothImages, ownSource, TARGETS, unpackImage } from './build.ts';
 
 describe('the images', () => {
   it('have the same layers when every step of deploy/Dockerfile is run twice', async function () {

@@ -6,8 +6,8 @@ import { parseConfig } from '../../apis/config-file.ts';
 import { API_SERVICE_TARGET } from '../../controller/kubeapi/apiservice/decision.ts';
 import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts';
 import { controllerRole, type RbacRule } from '../../controller/kubeapi/rbac-rule.ts';
-import { filesBelow, ROOT } from '../checkout.ts';
 import { run } from '../programs/command.ts';
+import { filesBelow, ROOT } from '../programs/folder.ts';
 import { AGENT_API_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
 
 interface Labelled {

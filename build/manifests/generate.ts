@@ -1,17 +1,116 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { Registry } from 'prom-client';
+import { stringify } from 'yaml';
+import { egressMetrics } from '../../agent/egress/egress-metrics.ts';
+import { prometheusMetrics } from '../../agent/run/prometheus.ts';
+import { customResourceDefinitions } from '../../apis/schema/crd.ts';
+import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
+import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
 import { CHART, chartFiles } from './chart/chart-files.ts';
-import { generatedFiles } from './generated-files.ts';
+import { monitoringFiles } from './monitoring/rules.ts';
+
+const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
+const deploy = new URL('../../deploy/', import.meta.url);
+
+/** The files of deploy/crds, one for each kind, and what is in them. */
+export function crdFiles(): Map<URL, string> {
+  return new Map(
+    customResourceDefinitions().map((definition) => {
+      const { singular } = definition.spec.names;
+      // Equal parts would become anchors.
+      const text = stringify(definition, { aliasDuplicateObjects: false, lineWidth: 0 });
+      return [new URL(`crds/${singular}.yaml`, deploy), MADE_OF_SCHEMA + text];
+    }),
+  );
+}
 
 /**
- * `npm run generate`: writes what in deploy/ is made of something else. The chart's values are made
- * of what kustomize reads, so they come last.
+ * All that `npm run generate` writes: the CustomResourceDefinitions, the tables of docs/metrics.md,
+ * the dashboards, and the alerts with their runbooks.
  */
-write(generatedFiles());
-write(new Map([...chartFiles().kept].map(([path, text]) => [new URL(path, CHART), text])));
+export function generatedFiles(): Map<URL, string> {
+  return new Map([...crdFiles(), [METRICS_PAGE, metricsPage()], ...monitoringFiles()]);
+}
+
+const METRICS_PAGE = new URL('../../docs/metrics.md', import.meta.url);
+
+interface Documented {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+}
+
+/**
+ * docs/metrics.md with its tables made anew: each stands between `<!-- NAME -->` and `<!-- end
+ * -->`.
+ */
+function metricsPage(): string {
+  const tables: Readonly<Record<string, () => string>> = {
+    nodes: () => table(NODE_METRICS),
+    controller: () => table(ofController()),
+    agent: () => table(ofAgent()),
+  };
+  const text = readFileSync(METRICS_PAGE, 'utf8');
+  return text.replaceAll(/(<!-- (\w+) -->\n)[\s\S]*?(<!-- end -->)/g, (_, begin, name, end) => {
+    const made = tables[name];
+    if (made === undefined) throw new Error(`docs/metrics.md: no table is named ${name}`);
+    return `${begin}\n${made()}\n${end}`;
+  });
+}
+
+function table(metrics: readonly Documented[]): string {
+  const rows = metrics.map(({ name, help, labelNames }) => {
+    const labels = labelNames.length === 0 ? '' : `{${labelNames.join(', ')}}`;
+    return `| \`${name}${labels}\` | ${help.replaceAll('|', '\\|')} |\n`;
+  });
+  return `| metric | meaning |\n| --- | --- |\n${rows.join('')}`;
+}
+
+function ofAgent(): Documented[] {
+  const metrics = prometheusMetrics({ version: '', isInCluster: true, ofRules: true });
+  metrics.extend(egressMetrics);
+  return documented(metrics.registry);
+}
+
+function ofController(): Documented[] {
+  const { registry, compiled, observe } = controllerMetrics(true);
+  observe({
+    isLeading: () => false,
+    watches: () => [],
+    server: () => null,
+    statusesWaiting: () => 0,
+    certificateExpires: () => null,
+    rollouts: () => new Map(),
+    guardrails: () => ({ all: 0, broken: 0 }),
+    lastDefinitions: () => 0,
+    unsetGateNodes: () => 0,
+    leases: () => ({ slots: 0, addresses: 0, nodesNotReady: 0 }),
+  });
+  // With egress gateways it has one more.
+  const none = { nodes: 0, policies: 0, invalid: 0, ignoredAddresses: 0, ignoredEndpoints: 0 };
+  compiled(0, { ...none, ignoredNetworks: 0 });
+  return documented(registry);
+}
+
+/** nodewall's own; the process's are described by prom-client. */
+function documented(registry: Registry): Documented[] {
+  const own = registry.getMetricsAsArray().filter(({ name }) => name.startsWith('nodewall_'));
+  return own.map((metric) => ({
+    ...metric,
+    // Not in the type of prom-client's metrics.
+    labelNames: (metric as { readonly labelNames?: readonly string[] }).labelNames ?? [],
+  }));
+}
 
 function write(files: ReadonlyMap<URL, string>): void {
   for (const [path, text] of files) {
     mkdirSync(new URL('.', path), { recursive: true });
     writeFileSync(path, text);
   }
+}
+
+// `npm run generate`. The chart's values are made of what kustomize reads, so they come last.
+if (import.meta.main) {
+  write(generatedFiles());
+  write(new Map([...chartFiles().kept].map(([path, text]) => [new URL(path, CHART), text])));
 }

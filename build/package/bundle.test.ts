@@ -1,11 +1,11 @@
 /** The program as it is installed (build/package/bundle.ts). */
+
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { run } from '../../test/cli/command.ts';
-import { filesBelow, ROOT } from '../checkout.ts';
-import { type Scratch, scratchFolder } from '../programs/folder.ts';
-import { installedProgram } from './installed.ts';
+import { filesBelow, ROOT, type Scratch, scratchFolder } from '../programs/folder.ts';
+import { installedProgram } from './bundle.ts';
 
 describe('the bundle', function () {
   this.timeout(60_000);

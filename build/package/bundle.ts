@@ -5,11 +5,12 @@
  * used:
  * docs/adr/0038-what-is-installed-is-a-bundle.md has the figures.
  */
-import { copyFile, cp, mkdir, readdir } from 'node:fs/promises';
+
+import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { type Plugin, rolldown } from 'rolldown';
+import { ROOT } from '../programs/folder.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const ENTRY = 'cli/main';
 /** Starts a process or a thread of its own: lib/process/child-module.ts. */
 const SIBLING = /\bsiblingModule\(import\.meta, '([^']+)'\)/g;
@@ -52,7 +53,7 @@ function banner({ fileName }: { readonly fileName: string }): string {
 }
 
 /** Writes the program, the console's pages, package.json, and its packages' licences. */
-export async function bundle(folder: string): Promise<void> {
+async function bundle(folder: string): Promise<void> {
   const build = await rolldown({
     input: { [ENTRY]: join(ROOT, `${ENTRY}.ts`) },
     platform: 'node',
@@ -91,6 +92,25 @@ async function copyDocuments(path: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
   for (const name of names.filter((each) => each === 'package.json' || LICENCE.test(each)))
     await copyFile(join(ROOT, path, name), join(to, name));
+}
+
+/** The files that a package or an image adds to the bundle, by their paths. */
+const ADDED: readonly string[] = ['node_modules/node/bin/node', 'agent/nftables-napi/build/Release'];
+
+/**
+ * Makes the program of this checkout in a folder, as the Debian package has it; Node.js and the
+ * addon are links. Takes some two seconds. Returns the path of `nodewall`.
+ */
+export async function installedProgram(folder: string): Promise<string> {
+  await bundle(folder);
+  for (const path of ADDED) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await symlink(join(ROOT, path), join(folder, path));
+  }
+  const program = join(folder, 'bin/nodewall');
+  await mkdir(dirname(program));
+  await copyFile(join(ROOT, 'bin/nodewall'), program);
+  return program;
 }
 
 if (import.meta.main) {

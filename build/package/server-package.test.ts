@@ -1,6 +1,7 @@
 /**
  * The files of the Debian package in /etc, and its unit; test/server installs the package itself.
  */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +9,7 @@ import { join } from 'node:path';
 import { bootUnits } from '../../agent/boot/boot-unit.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
-import { ROOT } from '../checkout.ts';
+import { ROOT } from '../programs/folder.ts';
 
 const read = (path: string) => readFile(join(ROOT, 'deploy', path), 'utf8');
 /** As docs/server.md does. */

@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto';
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ROOT } from '../checkout.ts';
+import { stringify } from 'yaml';
+import { VERSION } from '../../lib/process/version.ts';
 import { output } from '../programs/command.ts';
+import { ROOT } from '../programs/folder.ts';
 import type { PluginBundle } from './bundle.ts';
 import { makeExecutable } from './executable.ts';
-import { nodeBinary, tool } from './node-binaries.ts';
-import { PLATFORMS, type Platform, platformName } from './platforms.ts';
+import { nodeBinary, PLATFORMS, type Platform, platformName, tool } from './platforms.ts';
 
 export interface Archive {
   readonly platform: Platform;
@@ -82,4 +83,35 @@ async function licenceOf(name: string): Promise<string> {
   const { license, author } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
   if (typeof license !== 'string') throw new Error(`${name} names no licence`);
   return `${license}, ${JSON.stringify(author)}\n`;
+}
+
+/**
+ * plugin.yaml, by which `kubectl krew install --manifest` installs the archives.
+ *
+ * @param from where the archives are: the URL of a folder
+ */
+export function krewManifest(archives: readonly Archive[], from: string): string {
+  return stringify({
+    apiVersion: 'krew.googlecontainertools.github.com/v1alpha2',
+    kind: 'Plugin',
+    metadata: { name: 'nodewall' },
+    spec: {
+      version: `v${VERSION}`,
+      shortDescription: 'Ask and steer a host firewall of nodes',
+      description: [
+        'Says what nodewall, a host firewall for Kubernetes nodes, does in a cluster: what is wrong,',
+        'which rule decides a connection, what is dropped now, which flows there are. Steers',
+        'rollouts, and checks policies before they are applied.',
+      ].join(' '),
+      caveats:
+        'nodewall must be installed in the cluster; who asks needs ClusterRole nodewall-view. ' +
+        'On Linux it needs glibc 2.28, libstdc++ and libatomic.',
+      platforms: archives.map(({ platform: { os, arch, executable }, name, sha256 }) => ({
+        selector: { matchLabels: { os, arch } },
+        uri: new URL(name, from.endsWith('/') ? from : `${from}/`).href,
+        sha256,
+        bin: executable,
+      })),
+    },
+  });
 }

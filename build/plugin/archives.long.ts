@@ -1,4 +1,5 @@
 /** `npm run plugin`: every archive, twice, and the structure of those that cannot be run here. */
+
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -6,11 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { output } from '../programs/command.ts';
-import { type Archive, makeArchive } from './archive.ts';
+import { type Archive, krewManifest, makeArchive } from './archive.ts';
 import { bundlePlugin, type PluginBundle } from './bundle.ts';
-import { krewManifest } from './krew-manifest.ts';
+import { readPe } from './executable.ts';
 import { CODE_SIGNATURE, readMachO } from './mach-o.ts';
-import { readPe } from './pe.ts';
 import { PLATFORMS, type Platform, platformName } from './platforms.ts';
 
 /** Bytes: of an archive. */

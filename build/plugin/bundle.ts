@@ -1,6 +1,6 @@
 import { basename, join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
-import { ROOT } from '../checkout.ts';
+import { ROOT } from '../programs/folder.ts';
 
 /** The parts of a bundle. */
 export interface PluginBundle {

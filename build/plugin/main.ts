@@ -1,10 +1,10 @@
 /** `npm run plugin`: the kubectl plugin's executables, one archive a platform, and plugin.yaml. */
+
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Archive, makeArchive } from './archive.ts';
+import { type Archive, krewManifest, makeArchive } from './archive.ts';
 import { bundlePlugin } from './bundle.ts';
-import { krewManifest } from './krew-manifest.ts';
 import { PLATFORMS, platformName } from './platforms.ts';
 
 const HELP = `usage: npm run plugin -- FOLDER [--from URL] [--only OS-ARCH]...

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { output } from './command.ts';
 
 export interface Scratch {
@@ -11,7 +11,7 @@ export interface Scratch {
   remove(): Promise<void>;
 }
 
-export interface ScratchOptions {
+interface ScratchOptions {
   /** Where the folder is made; default: the system's folder for temporary files. */
   readonly parent?: string;
   /**
@@ -74,4 +74,38 @@ export async function removeAbandoned(
     if (!(pid > 0) || existsSync(`/proc/${pid}`)) continue;
     await output(['sh', '-c', REMOVAL, 'sh', join(parent, name), cgroupOf(pid)]);
   }
+}
+
+/** The repository's root. */
+export const ROOT = join(import.meta.dirname, '../..');
+
+/** Folders that are not ours, or are made by building. */
+const NOT_OURS = new Set(['node_modules', 'dist', '.git']);
+
+/** Every file below a folder of the repository, as paths from its root, sorted. */
+export function filesBelow(folder: string, root = ROOT): string[] {
+  const found: string[] = [];
+  for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (isMade(path)) continue;
+    if (entry.isDirectory()) found.push(...filesBelow(path, root));
+    else found.push(path);
+  }
+  return found.sort();
+}
+
+/** Names of the folders in a folder of the repository. */
+export function foldersIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true })
+    .filter(
+      (entry) => entry.isDirectory() && !isMade(join(folder, entry.name)) && !entry.name.startsWith('.'),
+    )
+    .map((entry) => entry.name)
+    .sort();
+}
+
+/** A folder `build` is ours at the root alone; below it there is what was built. */
+function isMade(path: string): boolean {
+  const name = basename(path);
+  return NOT_OURS.has(name) || (name === 'build' && path !== 'build');
 }

@@ -1,4 +1,5 @@
 /** The kubelet's probes of an agent: `nodewall health-of` of the images, and its socket. */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -7,8 +8,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import { ROOT } from '../../build/checkout.ts';
 import { output, run } from '../../build/programs/command.ts';
+import { ROOT } from '../../build/programs/folder.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
 
 describe('nodewall health-of', function () {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { buildGoProgram } from '../../build/programs/go-program.ts';
+import { buildGoProgram } from '../../build/programs/go.ts';
 import { KUBERNETES } from './build.ts';
 
 /**

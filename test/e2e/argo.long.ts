@@ -3,13 +3,13 @@
  * real API server: with its dry run and its order, in any order of the files, without retries. Its
  * interpreter judges policies by the script of docs/gitops.md.
  */
+
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { POLICY_PHASES, type PolicyPhase } from '../../apis/policy-status.ts';
 import { run } from '../../build/programs/command.ts';
-import { findGo } from '../../build/programs/go.ts';
-import { buildGoProgram } from '../../build/programs/go-program.ts';
+import { buildGoProgram, findGo } from '../../build/programs/go.ts';
 import { readSource } from '../structure/source-file.ts';
 import { ALL_FILES, type FileName, GitopsBed, ORDERS } from './gitops-bed.ts';
 

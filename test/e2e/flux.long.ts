@@ -2,9 +2,10 @@
  * Flux' own code applies and prunes folders before the webhook of a controller, on a real API
  * server: in any order, without retries.
  */
+
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { buildGoProgram } from '../../build/programs/go-program.ts';
+import { buildGoProgram } from '../../build/programs/go.ts';
 import { ALL_FILES, type FileName, GitopsBed, ORDERS } from './gitops-bed.ts';
 
 describe('Flux applies and prunes folders, on a real API server', function () {

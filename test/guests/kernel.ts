@@ -1,12 +1,12 @@
 /** Kernels of Debian's suites, each unpacked once and kept in the cache; nothing is installed. */
+
 import { createHash } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { debianSources } from '../../build/images/mmdebstrap.ts';
 import { cached } from '../../build/programs/cache.ts';
-import { output, run } from '../../build/programs/command.ts';
-import { unpackDebianPackage } from '../../build/programs/debian.ts';
+import { output, run, unpackDebianPackage } from '../../build/programs/command.ts';
 
 /** Linux 5.10, 6.1, 6.12, and the newest that Debian has. */
 export const SUITES = ['bullseye', 'bookworm', 'trixie', 'sid'] as const;

@@ -1,10 +1,11 @@
 /** The alerts, by promtool: what fires them, and what clears them. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import type { Alert } from '../../build/manifests/monitoring/alert.ts';
+import type { Alert } from '../../build/manifests/monitoring/alerts.ts';
 import { ALERTS, alertName, annotationsOf, ruleGroups } from '../../build/manifests/monitoring/rules.ts';
 import { output } from '../../build/programs/command.ts';
 import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';

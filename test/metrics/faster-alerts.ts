@@ -1,4 +1,4 @@
-import type { Alert } from '../../build/manifests/monitoring/alert.ts';
+import type { Alert } from '../../build/manifests/monitoring/alerts.ts';
 
 /** How much faster than in production. */
 export interface Speed {

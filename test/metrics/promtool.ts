@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { cached } from '../../build/programs/cache.ts';
-import { output, run } from '../../build/programs/command.ts';
-import { unpackDebianPackage } from '../../build/programs/debian.ts';
+import { output, run, unpackDebianPackage } from '../../build/programs/command.ts';
 
 const PACKAGE = 'prometheus';
 

@@ -3,8 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { writeCommands } from '../../build/cluster/commands.ts';
-import { CONTROLLERS, describeCluster, install, untilReady } from '../../build/cluster/install.ts';
+import {
+  CONTROLLERS,
+  describeCluster,
+  install,
+  untilReady,
+  writeCommands,
+} from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { parseMarkdown } from '../docs/markdown.ts';

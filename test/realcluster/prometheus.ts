@@ -1,10 +1,11 @@
 /** A real Prometheus as a pod of the cluster. */
+
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { importImage, writeImage } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { importImage, writeImage } from '../../build/cluster/image-archive.ts';
 import { cached } from '../../build/programs/cache.ts';
-import { buildGoProgram } from '../../build/programs/go-program.ts';
+import { buildGoProgram } from '../../build/programs/go.ts';
 import { until } from '../kernel/until.ts';
 import { PrometheusApi, type Target } from '../metrics/prometheus-api.ts';
 

@@ -3,8 +3,13 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { writeCommands } from '../../build/cluster/commands.ts';
-import { describeCluster, install, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import {
+  describeCluster,
+  install,
+  SYSTEM_NAMESPACE,
+  untilReady,
+  writeCommands,
+} from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
 import type { Bed } from './bed.ts';

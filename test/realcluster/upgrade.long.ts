@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { startBox } from '../../build/cluster/box.ts';
+import { importImage, startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { importImage } from '../../build/cluster/image-archive.ts';
 import { AGENT_PODS, CONTROLLERS, describeCluster, untilReady } from '../../build/cluster/install.ts';
 import { buildHelm } from '../cluster/helm.ts';
 import { HelmRelease } from './helm-release.ts';

@@ -3,8 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { debianSources, MMDEBSTRAP, makeDebian } from '../../build/images/mmdebstrap.ts';
 import { cached } from '../../build/programs/cache.ts';
-import { output } from '../../build/programs/command.ts';
-import { unpackDebianPackage } from '../../build/programs/debian.ts';
+import { output, unpackDebianPackage } from '../../build/programs/command.ts';
 
 /** mmdebstrap makes a root; systemd-nspawn, with the library that it needs, boots it. */
 const TOOLS = ['mmdebstrap', 'systemd-container', 'libsystemd-shared'];

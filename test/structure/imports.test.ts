@@ -60,7 +60,7 @@ describe('imports', () => {
       ['agent/nftables-napi/a.ts', 'agent/render/render.ts'],
       ['cli/a.ts', 'test/netns/namespace.ts'],
       ['cli/a.ts', 'perf/a.ts'],
-      ['cli/a.ts', 'build/checkout.ts'],
+      ['cli/a.ts', 'build/programs/folder.ts'],
       ['build/a.ts', 'test/kernel/until.ts'],
       ['test/oracle/a.ts', 'lib/net/address.ts'],
       ['other/a.ts', 'lib/sharing/hash.ts'],

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { ROOT } from '../../build/checkout.ts';
+import { ROOT } from '../../build/programs/folder.ts';
 
-export { filesBelow, foldersIn, ROOT } from '../../build/checkout.ts';
+export { filesBelow, foldersIn, ROOT } from '../../build/programs/folder.ts';
 
 export function readSource(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { cp, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { type Document, parseDocument, stringify } from 'yaml';
+import { cp, rm, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { type Document, parseAllDocuments, parseDocument, stringify } from 'yaml';
 import { customResourceDefinitions } from '../../../apis/schema/crd.ts';
+import { ROOT } from '../../programs/folder.ts';
 import { dashboardManifests } from '../monitoring/rules.ts';
-import { chartValues, type Initial } from './chart-values.ts';
-import { type Patch, type PatchTarget, readKustomization, readText } from './kustomization.ts';
-import { TemplateDocument } from './template-document.ts';
-import { valuesSchema, valuesTable, valuesText } from './value-files.ts';
+import { chartValues, type Initial, valuesSchema, valuesTable, valuesText } from './chart-values.ts';
+import { type KustomizeOperation, TemplateDocument } from './template-document.ts';
 
 /** The files of the chart that are kept. Helm refuses them alone: Chart.yaml is missing. */
 export const CHART = new URL('../../../deploy/chart/', import.meta.url);
@@ -35,7 +34,7 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
 };
 
 /** A chart's files by their paths in it, made of something else. */
-export interface ChartFiles {
+interface ChartFiles {
   /** Written below deploy/chart by `npm run generate`. */
   readonly kept: ReadonlyMap<string, string>;
   /** The files that only `npm run chart` writes: they repeat deploy/kustomize and deploy/crds. */
@@ -213,4 +212,70 @@ function chartText(version: string): string {
 export async function packageChart(folder: string): Promise<void> {
   await cp(CHART, folder, { recursive: true });
   for (const [path, text] of chartFiles().packaged) await writeFile(join(folder, path), text);
+}
+
+const KUSTOMIZE = new URL('../../../deploy/kustomize/', import.meta.url);
+
+/** The target of a patch; an absent field is any. */
+interface PatchTarget {
+  readonly kind?: string;
+  readonly group?: string;
+  readonly name: string;
+}
+
+type Patch =
+  | { readonly kind: 'operations'; readonly target: PatchTarget; readonly operations: KustomizeOperation[] }
+  | { readonly kind: 'delete'; readonly target: PatchTarget };
+
+/** As much of a kustomization as the chart is made of. */
+interface Kustomization {
+  /** This folder's own files, by their names; other folders are left out. */
+  readonly files: ReadonlyMap<string, readonly Document[]>;
+  readonly patches: readonly Patch[];
+  readonly images: readonly { readonly name: string; readonly newName: string; readonly newTag: string }[];
+}
+
+interface Written {
+  readonly resources?: readonly string[];
+  readonly patches?: readonly { readonly target?: PatchTarget; readonly patch: string }[];
+  readonly images?: Kustomization['images'];
+}
+
+/** @param folder below deploy/kustomize */
+function readKustomization(folder: string): Kustomization {
+  const written = parseDocument(readText(folder, 'kustomization.yaml')).toJS() as Written;
+  const names = (written.resources ?? []).filter((name) => name.endsWith('.yaml'));
+  return {
+    files: new Map(names.map((name) => [name, parseAllDocuments(readText(folder, name)) as Document[]])),
+    patches: (written.patches ?? []).map(({ target, patch }) => toPatch(target, patch)),
+    images: written.images ?? [],
+  };
+}
+
+/** @param folder below deploy/kustomize */
+function readText(folder: string, name: string): string {
+  return readFileSync(new URL(`${folder}/${name}`, KUSTOMIZE), 'utf8');
+}
+
+function toPatch(target: PatchTarget | undefined, text: string): Patch {
+  const patch: unknown = parseDocument(text).toJS();
+  if (target !== undefined) {
+    assert.ok(Array.isArray(patch), text);
+    return { kind: 'operations', target, operations: patch as KustomizeOperation[] };
+  }
+  const { $patch, kind, metadata } = patch as { $patch: string; kind: string; metadata: { name: string } };
+  assert.equal($patch, 'delete', text);
+  return { kind: 'delete', target: { kind, name: metadata.name } };
+}
+
+// `npm run chart [-- FOLDER]`: the chart as Helm installs it; default: dist/chart.
+if (import.meta.main) {
+  const [folder = join(ROOT, 'dist/chart')] = process.argv.slice(2);
+  // A template of an earlier version would be installed too.
+  if (process.argv.length === 2) await rm(folder, { recursive: true, force: true });
+  await packageChart(folder);
+  const path = relative('.', folder) || '.';
+  process.stdout.write(
+    `chart: helm install nodewall ${path} --namespace nodewall-system --create-namespace\n`,
+  );
 }

@@ -1,9 +1,10 @@
+import { stringify } from 'yaml';
 import { CONFIG_SCHEMA } from '../../../apis/schema/config.ts';
+import type { JsonSchema } from '../../../apis/schema/json-schema.ts';
 import { DASHBOARD_LABELS } from '../monitoring/rules.ts';
-import { type HelmSchema, helmSchema } from './helm-schema.ts';
 
 /** A value of the chart, or a group of them. */
-export type ChartValue =
+type ChartValue =
   | { readonly kind: 'group'; readonly values: Readonly<Record<string, ChartValue>> }
   | {
       readonly kind: 'value';
@@ -157,4 +158,108 @@ function uninstall(): ChartValue {
       },
     ),
   });
+}
+
+type Values = Readonly<Record<string, ChartValue>>;
+
+/** values.yaml. */
+export function valuesText(values: Values): string {
+  return Object.entries(values)
+    .map(([name, value]) => {
+      if (value.kind === 'group') return `${name}:\n${indented(valuesText(value.values))}`;
+      return `# ${value.description}\n${stringify({ [name]: value.initial }, { lineWidth: 0 })}`;
+    })
+    .join('');
+}
+
+/** values.schema.json: a key that is no value of the chart is refused. */
+export function valuesSchema(values: Values): HelmSchema {
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    ...groupSchema({
+      ...values,
+      // Helm itself passes it to charts within charts.
+      global: { kind: 'value', description: 'Of Helm; not used.', initial: {}, schema: { type: 'object' } },
+    }),
+  };
+}
+
+function groupSchema(values: Values): HelmSchema {
+  return {
+    type: 'object',
+    additionalProperties: false,
+    properties: Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [
+        name,
+        value.kind === 'group'
+          ? groupSchema(value.values)
+          : { ...value.schema, description: value.description },
+      ]),
+    ),
+  };
+}
+
+/** Rows of a Markdown table. */
+export function valuesTable(values: Values): string {
+  const rows = rowsOf(values, '').map((cells) => `| ${cells.join(' | ')} |\n`);
+  return `| value | default | meaning |\n| --- | --- | --- |\n${rows.join('')}`;
+}
+
+function rowsOf(values: Values, before: string): string[][] {
+  return Object.entries(values).flatMap(([name, value]) => {
+    const path = `${before}${name}`;
+    if (value.kind === 'group') return rowsOf(value.values, `${path}.`);
+    return [[`\`${path}\``, `\`${JSON.stringify(value.initial)}\``, value.description]];
+  });
+}
+
+function indented(text: string): string {
+  return text.replace(/^(?=.)/gm, '  ');
+}
+
+/** JSON Schema (draft 7) as far as values.schema.json uses it. */
+interface HelmSchema {
+  readonly $schema?: string;
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, HelmSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean | HelmSchema;
+  readonly items?: HelmSchema;
+  readonly enum?: readonly string[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly pattern?: string;
+}
+
+/** The words of JSON Schema that mean the same here and there. */
+const WORDS = [
+  'type',
+  'description',
+  'required',
+  'enum',
+  'minimum',
+  'maximum',
+  'maxLength',
+  'pattern',
+] as const;
+
+/** A schema of apis/ for Helm: an object with properties has no others. */
+function helmSchema(schema: JsonSchema): HelmSchema {
+  const { properties, additionalProperties, items } = schema;
+  return {
+    ...Object.fromEntries(
+      WORDS.flatMap((word) => (schema[word] === undefined ? [] : [[word, schema[word]]])),
+    ),
+    ...(properties !== undefined && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, field]) => [name, helmSchema(field)]),
+      ),
+      additionalProperties: false,
+    }),
+    ...(additionalProperties !== undefined && { additionalProperties: helmSchema(additionalProperties) }),
+    ...(items !== undefined && { items: helmSchema(items) }),
+  };
 }

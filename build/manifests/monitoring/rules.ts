@@ -1,9 +1,6 @@
 import { stringify } from 'yaml';
-import type { Alert } from './alert.ts';
-import { CONTROLLER_ALERTS } from './controller-alerts.ts';
-import { type Dashboard, toGrafana } from './dashboard.ts';
-import { DASHBOARDS } from './dashboards.ts';
-import { NODE_ALERTS } from './node-alerts.ts';
+import { type Alert, CONTROLLER_ALERTS, NODE_ALERTS } from './alerts.ts';
+import { DASHBOARDS, type Dashboard, toGrafana } from './dashboards.ts';
 
 const MADE = '# Made of build/manifests/monitoring by `npm run generate`; edit there.\n';
 const ROOT = new URL('../../../', import.meta.url);
@@ -21,7 +18,7 @@ interface Group {
   readonly alerts: readonly Alert[];
 }
 
-export const ALERT_GROUPS: readonly Group[] = [
+const ALERT_GROUPS: readonly Group[] = [
   { name: 'nodewall-controllers', about: 'Controllers and objects', alerts: CONTROLLER_ALERTS },
   { name: 'nodewall-nodes', about: 'Nodes', alerts: NODE_ALERTS },
 ];

@@ -4,7 +4,7 @@ import { Ajv } from 'ajv';
 import { openApiSchema } from '../../apis/schema/crd.ts';
 import type { CrdSchema } from '../../apis/schema/json-schema.ts';
 import { writtenObjects } from '../../test/docs/written-objects.ts';
-import { crdFiles, generatedFiles } from './generated-files.ts';
+import { crdFiles, generatedFiles } from './generate.ts';
 
 const KINDS = [
   ...(['ClusterNetworkPolicy', 'ClusterGroup', 'Tier', 'Guardrail'] as const),

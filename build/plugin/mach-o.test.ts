@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { output } from '../programs/command.ts';
 import { findGo, goEnvironment } from '../programs/go.ts';
-import { CODE_SIGNATURE, readMachO } from './mach-o.ts';
-import { signMachO } from './mach-o-signature.ts';
+import { CODE_SIGNATURE, readMachO, signMachO } from './mach-o.ts';
 
 const PROGRAM = 'package main\n\nfunc main() { println("hello") }\n';
 /** As Go's linker calls what it signs. */

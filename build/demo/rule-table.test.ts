@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { changedLines, lineDiff } from './line-diff.ts';
+import { changedLines, lineDiff } from './rule-table.ts';
 
 const text = (before: string, after: string): string =>
   lineDiff([...before], [...after])
