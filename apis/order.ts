@@ -1,4 +1,4 @@
-import { compareText } from '../lib/sharing/order.ts';
+import { compareText } from '../lib/sharing/lists.ts';
 import type { CompiledRule } from './compiled.ts';
 import type { ApiGroup } from './objects.ts';
 

@@ -1,4 +1,4 @@
-import type { KnownFields } from '../lib/sharing/known-fields.ts';
+import type { KnownFields } from '../lib/sharing/safe-text.ts';
 import type { Config } from './config.ts';
 
 const FAILSAFE: KnownFields = [{ protocol: 'plain', ports: 'whole', peers: 'whole', apiServer: 'plain' }];

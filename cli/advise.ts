@@ -17,7 +17,7 @@ import { askEach, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts
 import { type KubeApi, listObjects } from '../controller/kubeapi/kube-api.ts';
 import { nodeView } from '../controller/publish/node-view.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { compareText } from '../lib/sharing/order.ts';
+import { compareText } from '../lib/sharing/lists.ts';
 import { adviceManifest, adviceYaml } from './advice-yaml.ts';
 import { clusterObjects, hasKubeconfig, withCluster } from './cluster-api.ts';
 import { allFlowsOfMachine, allFlowsOfNode, readSavedFlows } from './flows.ts';

@@ -1,6 +1,6 @@
 import type { CheckLine } from '../lib/process/check-line.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { styled } from '../lib/process/styled.ts';
+import { styled } from '../lib/process/terminal.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { hasKubeconfig, withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';

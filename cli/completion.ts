@@ -5,7 +5,7 @@ import {
   type CompletedValue,
   completionScript,
   type Shell,
-} from '../lib/process/shell-completion.ts';
+} from '../lib/process/terminal.ts';
 import { NODEWALL_EDITION } from './edition.ts';
 import { print } from './output.ts';
 

@@ -14,7 +14,7 @@ import { type DiffSide, Names, shownChanges } from '../controller/difference/row
 import type { Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { present } from '../lib/sharing/present.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 import { clusterSnapshot } from './cluster-api.ts';
 import { load, loadConfig, warnUnknownNames } from './load.ts';
 import { MachineNode } from './machine-node.ts';

@@ -14,8 +14,8 @@ import { type Explanation, type Flow, isEgressFlow, parseEgressFlow } from '../a
 import type { ClusterObjects } from '../apis/objects.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
-import { styled } from '../lib/process/styled.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { styled } from '../lib/process/terminal.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 import { type EgressAnswerer, type ExplainedFlow, egressAnswerer } from './egress/explain-egress.ts';
 import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
 import { fromNode } from './node-data.ts';

@@ -1,4 +1,4 @@
-import { listenAsFirstProcess } from '../lib/process/stopped.ts';
+import { listenAsFirstProcess } from '../lib/process/exit.ts';
 
 // A module of its own, imported first: the others take a while to load.
 listenAsFirstProcess();

@@ -3,7 +3,7 @@ import { hostAddresses } from '../agent/run/machine-addresses.ts';
 import type { ClusterObject, ClusterObjects } from '../apis/objects.ts';
 import { type ValidateOptions, validateObject } from '../apis/validate/object.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
-import { sameItems } from '../lib/sharing/list-change.ts';
+import { sameItems } from '../lib/sharing/lists.ts';
 
 type Node = Extract<ClusterObject, { kind: 'Node' }>;
 

@@ -4,7 +4,7 @@ import { asFields } from '../apis/schema/json-schema.ts';
 import { findings, formatPath } from '../apis/validate/problem.ts';
 import { readRawObjects } from '../controller/watch/raw-objects.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 import { hasErrors, printProblems } from './load.ts';
 import { SPIDERNET } from './migrate/spidernet.ts';
 import type { Given, SourceSystem, Translated } from './migrate/translation.ts';

@@ -5,7 +5,7 @@ import type { Config } from '../apis/config.ts';
 import type { NodeData } from '../apis/node-question.ts';
 import { askNode } from '../controller/kubeapi/ask-nodes.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 import { withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { errorText, json, print, table, warn } from './output.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Removal } from '../agent/dataplane/dataplane.ts';
 import type { ExitStatus } from '../lib/process/exit.ts';
-import { styled } from '../lib/process/styled.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { styled } from '../lib/process/terminal.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 
 /**
  * Human-readable text. Colours only if the stream is a terminal (styleText checks that, and

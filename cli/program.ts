@@ -1,6 +1,6 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { SHELLS } from '../lib/process/shell-completion.ts';
+import { SHELLS } from '../lib/process/terminal.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { recordOnly } from './cluster-api.ts';
 import { addClusterCommands, addRolloutCommands, addUninstallCommand } from './cluster-commands.ts';

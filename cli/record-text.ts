@@ -1,8 +1,8 @@
 import type { ParsedRecord } from '../agent/record/record-filter.ts';
 import type { FlowAnswer } from '../apis/flow.ts';
 import type { NodeFlow } from '../apis/node-flows.ts';
-import { styled } from '../lib/process/styled.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { styled } from '../lib/process/terminal.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 
 type Colour = 'green' | 'red' | 'magenta' | 'cyan';
 

@@ -5,8 +5,7 @@ import {
   type LastValidVersions,
 } from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
-import { Saver } from '../lib/process/saver.ts';
-import { stateFile } from '../lib/process/state-file.ts';
+import { Saver, stateFile } from '../lib/process/state-file.ts';
 import { memo } from '../lib/sharing/memo.ts';
 
 const MANIFESTS_FILE = 'manifests.json';

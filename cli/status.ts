@@ -14,7 +14,7 @@ import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { GuardrailStatus } from '../apis/validate/guardrail.ts';
 import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { styled } from '../lib/process/styled.ts';
+import { styled } from '../lib/process/terminal.ts';
 import { itemsAt, withCluster } from './cluster-api.ts';
 import { json, table, watched } from './output.ts';
 import { fieldText, oneLine } from './record-text.ts';

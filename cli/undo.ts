@@ -5,7 +5,7 @@ import { readOff } from '../agent/run/off-file.ts';
 import type { RolloutState } from '../apis/rollout.ts';
 import { managerChanges } from '../controller/kubeapi/managed-fields.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { compareText } from '../lib/sharing/order.ts';
+import { compareText } from '../lib/sharing/lists.ts';
 import { hasKubeconfig, recordOnly } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';

@@ -15,7 +15,7 @@ import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import { leftOutEndpointWarnings, serviceWarnings } from '../controller/webhook/service-risks.ts';
 import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { printable } from '../lib/sharing/printable.ts';
+import { printable } from '../lib/sharing/safe-text.ts';
 import {
   type AgainstCluster,
   clusterOf,

@@ -3,8 +3,13 @@ import { mkdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises
 import { join } from 'node:path';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { type SavedFile, Saver } from '../../lib/process/saver.ts';
-import { makeStateDirectory, syncDirectory, writeSynced } from '../../lib/process/state-file.ts';
+import {
+  makeStateDirectory,
+  type SavedFile,
+  Saver,
+  syncDirectory,
+  writeSynced,
+} from '../../lib/process/state-file.ts';
 
 /** Files that are loaded at boot, without an agent; by name. */
 export type BootFiles = Readonly<Record<string, string>>;

@@ -3,8 +3,8 @@ import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts
 import type { Config } from '../../apis/config.ts';
 import type { RuleAction } from '../../apis/objects.ts';
 import { resolvedPeers } from '../../apis/resolved-peers.ts';
-import { diffMembers } from '../../lib/net/changed-singles.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { diffMembers } from '../../lib/net/packed-keys.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import { indexedRules, ruleMatches, spoofedTest } from '../observe/flow-match.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';

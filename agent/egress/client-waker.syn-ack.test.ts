@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ConntrackTuple } from 'nftables-napi';
 import { parseAddress } from '../../lib/net/address.ts';
-import { internetChecksum } from '../../lib/net/checksum.ts';
+import { internetChecksum } from '../../lib/net/bytes.ts';
 import { packAddress } from '../../lib/net/member-set.ts';
 import { synAck } from './client-waker.ts';
 

@@ -1,5 +1,5 @@
 import { type ConntrackEntry, type ConntrackTuple, IpSocket } from 'nftables-napi';
-import { internetChecksum } from '../../lib/net/checksum.ts';
+import { internetChecksum } from '../../lib/net/bytes.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 

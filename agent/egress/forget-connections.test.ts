@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ConntrackEntry, MarkFilter, NftError } from 'nftables-napi';
-import { packLabels } from '../../lib/net/machine-order.ts';
+import { packLabels } from '../../lib/net/bytes.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { forgetAll, forgettingConnections } from './forget-connections.ts';

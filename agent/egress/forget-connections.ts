@@ -1,9 +1,9 @@
 import { Conntrack, type ConntrackEntry, NftError } from 'nftables-napi';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { packAddress, unpackAddress } from '../../lib/net/member-set.ts';
+import { Retried } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Retried } from '../../lib/process/retried.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
 import { type Match, plainRule } from '../render/ruleset.ts';
 import type { ClientWaker } from './client-waker.ts';

@@ -1,6 +1,6 @@
 import type { BegunBatch, ScannedConnection } from 'nftables-napi';
+import { type Closable, keepOpen } from '../../lib/process/back-off.ts';
 import { pause, type WallClock } from '../../lib/process/clock.ts';
-import { type Closable, keepOpen } from '../../lib/process/keep-open.ts';
 import { ConnectionReader, type FlowFacts, isLive, type TrackedFlow } from './flow-facts.ts';
 import type { FlowInventory } from './flow-inventory.ts';
 import type { FlowKind } from './flow-kind.ts';

@@ -1,7 +1,6 @@
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Saver } from '../../lib/process/saver.ts';
-import { stateFile } from '../../lib/process/state-file.ts';
+import { Saver, stateFile } from '../../lib/process/state-file.ts';
 import { type GuardMemory, type GuardState, type LastCounted, requiredOf } from './guard-state.ts';
 
 const FILE = 'guard.json';

@@ -7,9 +7,8 @@ import type { Config } from '../../apis/config.ts';
 import { CONFIG_FIELDS } from '../../apis/shown-fields.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { VERSION } from '../../lib/process/version.ts';
-import { knownFields } from '../../lib/sharing/known-fields.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
-import { redactor } from '../../lib/sharing/redact.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
+import { knownFields, redactor } from '../../lib/sharing/safe-text.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
 /** Facts of a machine that a maintainer needs besides nodewall's rules. */

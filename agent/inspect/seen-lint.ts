@@ -1,7 +1,7 @@
 import type { SeenFindingKind } from '../../apis/lint/list-findings.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction } from '../../apis/objects.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
 import { foldedPeer } from '../flows/flow-kind.ts';
 import { type CountedRule, type RuleCounts, type RuleWidth, ruleKey, unusedRules } from './rule-counts.ts';
 

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { Nflog, type NflogBatch } from 'nftables-napi';
 import type { Address } from '../../lib/net/address.ts';
+import { keepOpen } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { keepOpen } from '../../lib/process/keep-open.ts';
 import { addressesFor, askedFor, MAX_RECORDS, questionOf, udpPayload } from './answer-packet.ts';
 import type { AddressRecord } from './name-entry.ts';
 import type { NamesLog } from './name-reports.ts';

@@ -4,7 +4,7 @@ import type { NamesConfig } from '../../apis/config.ts';
 import { type Address, parseCidr } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import type { NamesLog } from './name-reports.ts';
 
 /**

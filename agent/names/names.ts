@@ -2,8 +2,8 @@ import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { pace } from '../../lib/process/pace.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
+import { pace } from '../../lib/process/timers.ts';
 import {
   type AnswerListener,
   type AnswerSource,

@@ -1,7 +1,7 @@
 import type { NodeState, RuleSource } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { WIDTH } from '../../lib/net/address.ts';
-import { portCount } from '../../lib/net/ranges.ts';
+import { portCount } from '../../lib/net/interval.ts';
 import { type BuiltPart, Indexer } from '../render/index/dispatch.ts';
 import type { Plan } from '../render/index/plan.ts';
 import { ownSize } from '../render/index/planner.ts';

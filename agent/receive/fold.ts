@@ -22,7 +22,7 @@ import {
 import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import type { ExtensionDraft } from '../extension/extension.ts';
 import { MESSAGE_EXTENSION } from '../extension/messages.ts';
 import { type DraftMap, draftMap, patchedMembers } from './patch.ts';

@@ -7,8 +7,8 @@ import {
   type StreamMessage,
 } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
+import { LineSplitter } from '../../lib/process/body.ts';
 import { type Clock, pause } from '../../lib/process/clock.ts';
-import { LineSplitter } from '../../lib/process/lines.ts';
 import { toError } from '../../lib/sharing/error.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';

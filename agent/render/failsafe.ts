@@ -2,7 +2,7 @@ import type { NodeState, PortRange } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { failsafePeers } from '../../apis/exemptions.ts';
 import type { Direction } from '../../apis/objects.ts';
-import { ALL_PORTS, portCount, unionRanges } from '../../lib/net/ranges.ts';
+import { ALL_PORTS, portCount, unionRanges } from '../../lib/net/interval.ts';
 import type { Scope } from './index/match-entry.ts';
 import { comment } from './nft-text.ts';
 import { familiesOf } from './rule-chain.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { commonEnds } from '../../lib/sharing/list-change.ts';
+import { commonEnds } from '../../lib/sharing/lists.ts';
 import { check } from '../../test/properties/runs.ts';
 import { mapIncrementally } from './incremental-list.ts';
 

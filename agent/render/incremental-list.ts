@@ -1,4 +1,4 @@
-import { commonEnds } from '../../lib/sharing/list-change.ts';
+import { commonEnds } from '../../lib/sharing/lists.ts';
 import type { NamedSet } from './ruleset.ts';
 
 /**

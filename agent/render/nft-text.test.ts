@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { parseCidr } from '../../lib/net/address.ts';
-import { packMachine32 } from '../../lib/net/machine-order.ts';
+import { packMachine32 } from '../../lib/net/bytes.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { identifier, mapLines, nftQuote, rulesetText, ruleText, setLines } from './nft-text.ts';
 import type { Match, NamedSet, Statement } from './ruleset.ts';

@@ -1,7 +1,7 @@
 import type { PortRange } from '../../apis/compiled.ts';
 import { type Family, formatAddress, formatCidr, formatMac } from '../../lib/net/address.ts';
+import { unpackMachine32 } from '../../lib/net/bytes.ts';
 import { toCidrs } from '../../lib/net/interval.ts';
-import { unpackMachine32 } from '../../lib/net/machine-order.ts';
 import { formatFamily, unpackAddress } from '../../lib/net/member-set.ts';
 import {
   type Chain,

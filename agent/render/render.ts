@@ -2,7 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { failsafeList, judgesLocalPods } from '../../apis/exemptions.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import type { ExtraRules } from '../extension/extension.ts';
 import { RULE_EXTENSION } from '../extension/rules.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';

@@ -7,7 +7,7 @@ import { memberCount } from '../../lib/net/member-set.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { type IncrementalMap, mapIncrementally, type UsedSets } from './incremental-list.ts';
 import { type IndexRule, peersOf, servicePeers } from './index/match-entry.ts';

@@ -1,5 +1,6 @@
 import type { AddressSet, PortMatch, PortRange, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
 import { BITS, type Cidr, FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
+import { ALL_PORTS, boundaries, portCount, unionRanges } from '../../lib/net/interval.ts';
 import {
   coversFamily,
   type FamilyMembers,
@@ -7,7 +8,6 @@ import {
   packAddress,
   unpackAddress,
 } from '../../lib/net/member-set.ts';
-import { ALL_PORTS, boundaries, portCount, unionRanges } from '../../lib/net/ranges.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { comment, serviceSetName, setName } from './nft-text.ts';
 import {

@@ -1,7 +1,7 @@
 import { type Address, type Family, WIDTH } from '../../lib/net/address.ts';
 import { packAddress } from '../../lib/net/member-set.ts';
 import { compareAt } from '../../lib/net/packed-keys.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 
 export interface ChainVerdict {
   readonly kind: 'jump' | 'goto';

@@ -1,8 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { type Clock, cancellableSleep } from '../../lib/process/clock.ts';
-import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { Debounce } from '../../lib/process/timers.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { policyKey } from '../apply/envelope.ts';
 import { connectionJudge, hasRecheck, mayDeny } from '../connections/connection-judge.ts';

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import type { Config } from '../../apis/config.ts';
 import { pause, systemClock, type WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Saver } from '../../lib/process/saver.ts';
-import { stateFile } from '../../lib/process/state-file.ts';
+import { Saver, stateFile } from '../../lib/process/state-file.ts';
 import { FlowFacts } from '../flows/flow-facts.ts';
 import {
   FLOWS_FILE,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { LineSplitter } from '../../lib/process/lines.ts';
+import { LineSplitter } from '../../lib/process/body.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
 import type { Guard } from '../guard/guard.ts';

@@ -1,8 +1,8 @@
 import type { LinkEvent } from 'nftables-napi';
+import { type Closable, keepOpen } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { type Closable, keepOpen } from '../../lib/process/keep-open.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { pace } from '../../lib/process/pace.ts';
+import { pace } from '../../lib/process/timers.ts';
 import type { AgentMetrics, MonitorName } from './agent-metrics.ts';
 
 /** Milliseconds between two calls of `missed` after lost events, at least. */

@@ -3,8 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Endpoints, WrittenEndpoints } from '../../apis/stream.ts';
 import { type Message, type NodeMessage, snapshotText } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Saver } from '../../lib/process/saver.ts';
-import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
+import { Saver, type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { receive } from '../receive/receive.ts';
 
 interface StoreOptions {

@@ -1,4 +1,4 @@
-import type { Range } from '../../lib/net/ranges.ts';
+import type { Range } from '../../lib/net/interval.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { isSkippable, sparesLocalPods } from '../exemptions.ts';

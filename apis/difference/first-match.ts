@@ -1,5 +1,5 @@
-import { appendRange, type Range, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import { appendRange, type Range, type Ranges, unionRanges } from '../../lib/net/interval.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 import type { Direction } from '../objects.ts';
 import { DEFAULT_LEAF, type Evaluated, type RuleListEntry } from './entry.ts';
 import { type Box, OTHER, take, wholeBox } from './service-space.ts';

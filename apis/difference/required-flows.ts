@@ -1,6 +1,6 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
 import type { CompiledRule, NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import type { Part } from './address-space.ts';

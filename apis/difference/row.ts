@@ -1,5 +1,5 @@
 import { parseAddress } from '../../lib/net/address.ts';
-import type { Range } from '../../lib/net/ranges.ts';
+import type { Range } from '../../lib/net/interval.ts';
 import { type Flow, PROTOCOL_NUMBERS, type Verdict } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 

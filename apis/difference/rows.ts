@@ -1,8 +1,13 @@
 import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
-import { addressRangeText, type Interval } from '../../lib/net/interval.ts';
-import { appendRange, type Range, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
-import { compareBigInts, compareText } from '../../lib/sharing/order.ts';
+import {
+  addressRangeText,
+  appendRange,
+  type Interval,
+  type Range,
+  type Ranges,
+  unionRanges,
+} from '../../lib/net/interval.ts';
+import { addToList, compareBigInts, compareText } from '../../lib/sharing/lists.ts';
 import { LAST_LINK_GROUP } from '../compiled.ts';
 import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';

@@ -1,6 +1,5 @@
-import { type Range, unionRanges } from '../../lib/net/ranges.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import { type Range, unionRanges } from '../../lib/net/interval.ts';
+import { addToList, firstAt } from '../../lib/sharing/lists.ts';
 import type { Part } from './address-space.ts';
 import type { PreparedRule, RuleListEntry } from './entry.ts';
 import { overlaps } from './service-space.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
 import type { CompiledRule, NodeState, PortMatch } from '../compiled.ts';
 
 /** Whether a rule may match flows of others, by direction, traffic, protocols and ports alone. */

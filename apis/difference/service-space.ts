@@ -1,6 +1,6 @@
 import { ipv4Number } from '../../lib/net/address.ts';
-import type { Range, Ranges } from '../../lib/net/ranges.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import type { Range, Ranges } from '../../lib/net/interval.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 import type { PortMatch } from '../compiled.ts';
 import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction } from '../objects.ts';

@@ -1,5 +1,5 @@
 import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
-import { complement, type Range, type Ranges } from '../../lib/net/ranges.ts';
+import { complement, type Range, type Ranges } from '../../lib/net/interval.ts';
 import { type CompiledRule, LAST_LINK_GROUP, type NodeState } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import {

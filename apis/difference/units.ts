@@ -1,4 +1,4 @@
-import { type Range, type Ranges, unionRanges } from '../../lib/net/ranges.ts';
+import { type Range, type Ranges, unionRanges } from '../../lib/net/interval.ts';
 import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction } from '../objects.ts';
 import { type Budget, partition, toggledAt } from './address-space.ts';

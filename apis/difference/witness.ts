@@ -1,6 +1,5 @@
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
-import type { Interval } from '../../lib/net/interval.ts';
-import type { Range, Ranges } from '../../lib/net/ranges.ts';
+import type { Interval, Range, Ranges } from '../../lib/net/interval.ts';
 import { type Flow, PROTOCOL_NUMBERS } from '../flow.ts';
 import type { BrokenFlows } from './required-flows.ts';
 import type { DecidingRule } from './row.ts';

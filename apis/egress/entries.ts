@@ -1,6 +1,6 @@
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import {
   type Candidacy,
   type EgressArrival,

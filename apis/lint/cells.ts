@@ -1,4 +1,4 @@
-import type { Range } from '../../lib/net/ranges.ts';
+import type { Range } from '../../lib/net/interval.ts';
 import type { Evaluated, RuleListEntry } from '../difference/entry.ts';
 import { type Item, ItemsAlong, isDistinct, rangesBetween, Sweep } from '../difference/first-match.ts';
 import { NUMBERED, OTHER, protocolsOf, wholeBox } from '../difference/service-space.ts';

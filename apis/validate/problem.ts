@@ -1,4 +1,4 @@
-import { printable } from '../../lib/sharing/printable.ts';
+import { printable } from '../../lib/sharing/safe-text.ts';
 import type { Problem } from '../objects.ts';
 import type { FieldPath } from '../schema/json-schema.ts';
 

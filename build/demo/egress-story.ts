@@ -1,6 +1,6 @@
 /** The acts of `npm run demo -- egress`, in order. */
 import type { EgressAnswer } from '../../apis/egress/flow.ts';
-import { styled } from '../../lib/process/styled.ts';
+import { styled } from '../../lib/process/terminal.ts';
 import { SERVER } from '../../test/kernel/egress-lab.ts';
 import { until } from '../../test/kernel/until.ts';
 import type { CallerEvent } from './egress-caller.ts';

@@ -2,9 +2,10 @@
  * `npm run demo`. Ends with 0 where all is as expected, 1 where something isn't, 2 for wrong usage,
  * 3 where it can't run here, 130 when interrupted.
  */
+
 import { parseArgs } from 'node:util';
 import { pause, systemClock } from '../../lib/process/clock.ts';
-import { styled } from '../../lib/process/styled.ts';
+import { styled } from '../../lib/process/terminal.ts';
 import { SERVER } from '../../test/kernel/egress-lab.ts';
 import { NODEWALL } from '../../test/program.ts';
 import { NODE, PLACES } from './connections.ts';

@@ -1,6 +1,7 @@
 /** Where the story is told. Colours only where standard output is a terminal. */
+
 import type { styleText } from 'node:util';
-import { styled } from '../../lib/process/styled.ts';
+import { styled } from '../../lib/process/terminal.ts';
 
 export type Style = Parameters<typeof styleText>[0];
 

@@ -1,7 +1,7 @@
 /** The demo's acts, in order. */
 
 import type { Verdict } from '../../apis/flow.ts';
-import { styled } from '../../lib/process/styled.ts';
+import { styled } from '../../lib/process/terminal.ts';
 import { pause, until } from '../../test/kernel/until.ts';
 import { CONNECTIONS, type DemoConnection, NODE } from './connections.ts';
 import { type LineChange, lineDiff, readCounters, readRules, ruleChanges } from './rule-table.ts';

@@ -12,7 +12,7 @@ import { type Plugin, rolldown } from 'rolldown';
 import { ROOT } from '../programs/folder.ts';
 
 const ENTRY = 'cli/main';
-/** Starts a process or a thread of its own: lib/process/child-module.ts. */
+/** Starts a process or a thread of its own: lib/process/exit.ts. */
 const SIBLING = /\bsiblingModule\(import\.meta, '([^']+)'\)/g;
 /** Its imports of API clients are left out; in a checkout kube-config.ts does that as it runs. */
 const READER = '/@kubernetes/client-node/dist/config.js';

@@ -3,7 +3,7 @@ import type { EgressConsidered, EgressExplanation, EgressFlow } from '../../apis
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { EgressExplainer } from '../../controller/egress/decide.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
-import { styled } from '../../lib/process/styled.ts';
+import { styled } from '../../lib/process/terminal.ts';
 import { warnEgressIsOff } from '../load.ts';
 import { table } from '../output.ts';
 

@@ -1,7 +1,7 @@
 import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts';
 import { comparePlace } from '../../apis/order.ts';
 import { parseAddress } from '../../lib/net/address.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';
 import type { AdviceCollector } from './advice-collector.ts';
 import { type Gap, gapsOf, listed, type Unheard } from './gaps.ts';

@@ -1,5 +1,5 @@
 import type { LabelSelector, LabelSelectorRequirement, Labels } from '../../apis/objects.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { canonicalRequirements, holds, type Requirements } from '../index/selector.ts';
 
 /** The most requirements of a selector that a person would read as one thing. */

@@ -1,4 +1,4 @@
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 
 /** The gaps of inventories that are counted. */
 const TEXTS = {

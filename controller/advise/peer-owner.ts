@@ -10,7 +10,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import { PodNetworks } from '../index/pod-networks.ts';
 import { formatName } from '../index/service-index.ts';

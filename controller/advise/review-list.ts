@@ -1,6 +1,6 @@
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 import { utcText } from '../../lib/process/clock.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { REASONS, type SeenOwner, type UnadvisedReason } from './node-class.ts';
 import { compareServices, seenServiceText, sumOf } from './seen-service.ts';

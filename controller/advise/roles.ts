@@ -1,5 +1,5 @@
 import type { LabelSelector, Node } from '../../apis/objects.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
 import { fewLabels, selectorOfRequirements } from './few-labels.ts';
 import type { NodeClass } from './node-class.ts';

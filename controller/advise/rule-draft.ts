@@ -7,9 +7,9 @@ import type {
   Rule,
 } from '../../apis/objects.ts';
 import { type Address, BITS, FAMILIES, parseCidr } from '../../lib/net/address.ts';
-import { unionRanges } from '../../lib/net/ranges.ts';
+import { unionRanges } from '../../lib/net/interval.ts';
 import { utcText } from '../../lib/process/clock.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { foldCidrs } from './fold-cidrs.ts';
 import { listed } from './gaps.ts';

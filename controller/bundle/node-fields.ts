@@ -1,6 +1,6 @@
 import type { NodeData } from '../../apis/node-question.ts';
 import { CONFIG_FIELDS } from '../../apis/shown-fields.ts';
-import type { KnownFields } from '../../lib/sharing/known-fields.ts';
+import type { KnownFields } from '../../lib/sharing/safe-text.ts';
 
 const COUNT: KnownFields = { packets: 'plain', bytes: 'plain', lastHit: 'plain' };
 

@@ -1,5 +1,5 @@
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import type { KnownFields } from '../../lib/sharing/known-fields.ts';
+import type { KnownFields } from '../../lib/sharing/safe-text.ts';
 
 /** A list that the bundle has. */
 export interface CollectedList {

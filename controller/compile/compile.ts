@@ -8,8 +8,7 @@ import {
   type PolicyShare,
 } from '../../apis/objects.ts';
 import { comparePlace, type EvaluationPosition } from '../../apis/order.ts';
-import { type ListChange, listChange, sameItems } from '../../lib/sharing/list-change.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import { firstAt, type ListChange, listChange, sameItems } from '../../lib/sharing/lists.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
 import { type GroupIndex, groupIndex } from '../index/group-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';

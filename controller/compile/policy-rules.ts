@@ -8,7 +8,7 @@ import type {
   Rule,
 } from '../../apis/objects.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';
 import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { type CanonicalPeers, canonicalPeers } from './address-set.ts';

@@ -3,7 +3,7 @@ import type { NamespacedName, Pod, ServicePort } from '../../apis/objects.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { changedMap } from '../../lib/sharing/changed-map.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import type { ListChange } from '../../lib/sharing/list-change.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 import type { UseChange } from '../../lib/sharing/use-count.ts';
 import { keyIndex } from '../index/key-index.ts';
 import { addressesOf, type ObjectIndex } from '../index/object-index.ts';

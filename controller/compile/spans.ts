@@ -1,5 +1,5 @@
 import type { Node } from '../../apis/objects.ts';
-import type { ListChange } from '../../lib/sharing/list-change.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 import type { ObjectIndex } from '../index/object-index.ts';
 import { selectorIndex } from '../index/selector-index.ts';
 import type { AppliedNodes, PolicyRules } from './policy-rules.ts';

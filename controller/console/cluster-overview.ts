@@ -19,7 +19,7 @@ import {
 } from '../../apis/status-problems.ts';
 import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { overviewPolicy, positions } from './overview-policy.ts';

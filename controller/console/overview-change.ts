@@ -1,5 +1,5 @@
 import { type Overview, type OverviewLine, overviewPolicyKey } from '../../apis/console.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 
 /**
  * The line that leads a reader from one overview to the next; null: nothing. Unchanged parts must

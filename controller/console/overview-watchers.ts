@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Overview } from '../../apis/console.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { type Pace, pace } from '../../lib/process/pace.ts';
+import { type Pace, pace } from '../../lib/process/timers.ts';
 import { overviewLine } from './overview-change.ts';
 
 export interface OverviewWatchersOptions {

@@ -1,9 +1,9 @@
 import type { Config } from '../../apis/config.ts';
 import type { Lint, Preview } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import { siblingModule } from '../../lib/process/child-module.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { siblingModule } from '../../lib/process/exit.ts';
+import { CostQueue } from '../../lib/process/fair-queue.ts';
 import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import { mirroredObjects } from '../impact/object-mirror.ts';
 import type { AskNode } from './ask-nodes.ts';

@@ -7,7 +7,7 @@ import { commonFamilies, StateDifference, type StatePair } from '../../apis/diff
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { valuesDigest } from '../../lib/sharing/hash.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
 import { nodeView } from '../publish/node-view.ts';
 import { nodeClasses } from './node-classes.ts';
 

@@ -4,9 +4,8 @@ import type { DecidingRule, Row } from '../../apis/difference/row.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
 import type { ClusterObjects, Direction } from '../../apis/objects.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
-import { toCidrs } from '../../lib/net/interval.ts';
+import { complement, type Range, toCidrs } from '../../lib/net/interval.ts';
 import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
-import { complement, type Range } from '../../lib/net/ranges.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { changeKey, type NodeGroup, type WideChange } from './cluster-difference.ts';
 

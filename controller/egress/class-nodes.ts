@@ -1,6 +1,6 @@
 import { BY_ADDRESS } from '../../apis/egress/node-egress.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 
 const NONE: ReadonlyMap<string, string | null> = new Map();

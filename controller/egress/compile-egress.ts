@@ -5,7 +5,7 @@ import type { EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { type Interval, subtract } from '../../lib/net/interval.ts';
-import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
+import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise.ts';
 import { ObjectIndex } from '../index/object-index.ts';

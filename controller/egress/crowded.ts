@@ -3,8 +3,7 @@ import type { DestinationRange } from '../../apis/egress/node-egress.ts';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import { BITS, FAMILIES } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { addToList, compareText } from '../../lib/sharing/lists.ts';
 import { type EgressDecision, egressPolicyKey, type FlatClass } from './class.ts';
 import type { DestinationIntervals } from './destinations.ts';
 

@@ -1,5 +1,5 @@
 import { familyOf } from '../../lib/net/address.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { ClassMembers, type MovedSource } from './class-members.ts';
 import { ClassNodes } from './class-nodes.ts';

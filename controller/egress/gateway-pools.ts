@@ -2,9 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { leaseName } from '../../apis/egress/lease.ts';
 import type { Candidacy, OwnedSlot } from '../../apis/egress/node-egress.ts';
 import { type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { addToList, compareText, sameItems } from '../../lib/sharing/lists.ts';
 import type { Allocation } from './allocation.ts';
 import { poolCidrs, toPool } from './pool.ts';
 

@@ -3,7 +3,7 @@ import type { Node, Pod } from '../../apis/objects.ts';
 import { BITS, type Cidr, type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
 import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
-import { type ListChange, sameItems } from '../../lib/sharing/list-change.ts';
+import { type ListChange, sameItems } from '../../lib/sharing/lists.ts';
 import { ownedRange } from './check/ranges.ts';
 import { credible, likelyPodNetworks, type NetworksConfig, namedNetworks } from './cluster-networks.ts';
 import { comparePods } from './order.ts';

@@ -9,9 +9,8 @@ import {
 } from '../../apis/egress/node-egress.ts';
 import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 import { keptMap } from '../../lib/sharing/kept-map.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { compareText, sameItems } from '../../lib/sharing/lists.ts';
 import { memo } from '../../lib/sharing/memo.ts';
-import { compareText } from '../../lib/sharing/order.ts';
 import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise.ts';
 import type { EgressPaths } from './allocation.ts';
 import { type CompiledEgress, type EgressInput, egressCompiler } from './compile-egress.ts';

@@ -5,7 +5,7 @@ import type {
   EgressTake,
 } from '../../apis/egress/node-egress.ts';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import type { EgressDecision } from './class.ts';
 import { numbered } from './numbers.ts';
 import type { EgressRoute, Hop } from './route.ts';

@@ -1,5 +1,5 @@
 import { MOST_SLOTS } from '../../apis/egress/node-egress.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { weight } from './rendezvous.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { EGRESS_STAGES, type EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Pod } from '../../apis/objects.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 
 /**
  * The total order of policies (docs/egress.md): stage, priority, name. Policies that are equal so

@@ -1,6 +1,6 @@
 import type { HeldAddress } from '../../apis/egress/objects.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import type { Allocation } from './allocation.ts';
 import { holderName } from './holders.ts';
 

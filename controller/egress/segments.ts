@@ -1,7 +1,6 @@
-import type { Family } from '../../lib/net/address.ts';
-import { parseCidr } from '../../lib/net/address.ts';
+import { type Family, parseCidr } from '../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 
 /** The intervals of one family among CIDRs, merged. */
 export function cidrIntervals(cidrs: readonly string[], family: Family): Interval[] {

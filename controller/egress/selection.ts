@@ -2,8 +2,8 @@ import type { EgressAppliedTo, EgressPolicy } from '../../apis/egress/objects.ts
 import type { Labels, Pod } from '../../apis/objects.ts';
 import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 import { memo } from '../../lib/sharing/memo.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
 import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { type SelectorIndex, selectorIndex } from '../index/selector-index.ts';
 import { cidrIntervals, hasInterval, segments } from './segments.ts';

@@ -11,7 +11,7 @@ import {
   parseCidr,
 } from '../../lib/net/address.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { compareBigInts } from '../../lib/sharing/order.ts';
+import { compareBigInts } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 
 /**

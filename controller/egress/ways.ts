@@ -1,8 +1,6 @@
 import type { EgressGateway, EgressObjects, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { addToList, compareText, sameItems } from '../../lib/sharing/lists.ts';
 import type { ObjectIndex } from '../index/object-index.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 import { type Allocation, allocate, type Dealing, type EgressPaths, NO_GATEWAY } from './allocation.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObject, ClusterObjects, Pod } from '../../apis/objects.ts';
 import type { CrossProblem } from '../../apis/validate/problem.ts';
-import type { ListChange } from '../../lib/sharing/list-change.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 import type { Admission, AdmissionRequest } from '../webhook/review.ts';
 
 type Gateway = ClusterObjects['egressGateways'][number];

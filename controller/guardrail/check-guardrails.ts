@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { type BrokenFlows, RequiredFlows } from '../../apis/difference/required-flows.ts';
 import { witnessOf } from '../../apis/difference/witness.ts';
 import type { Violation } from '../../apis/validate/guardrail.ts';
-import { addToList } from '../../lib/sharing/list-map.ts';
+import { addToList } from '../../lib/sharing/lists.ts';
 import { nodeClasses } from '../difference/node-classes.ts';
 import { nodeView } from '../publish/node-view.ts';
 import { guardrailOf } from './as-policies.ts';

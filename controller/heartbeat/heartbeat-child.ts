@@ -2,10 +2,11 @@
  * The process that holds the controller's Lease and answers heartbeats (heartbeat-process.ts). It
  * compiles nothing: whatever the controller computes, both are in time.
  */
+
 import type { Socket } from 'node:net';
 import { HEARTBEAT_PROTOCOL, HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
-import { exitWithParent } from '../../lib/process/child-module.ts';
 import { monotonicClock } from '../../lib/process/clock.ts';
+import { exitWithParent } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';
 import { kubeApi } from '../kubeapi/kube-api.ts';
 import { kubeConfigClass } from '../kubeapi/kube-config.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import { siblingModule } from '../../lib/process/child-module.ts';
-import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { siblingModule } from '../../lib/process/exit.ts';
+import { CostQueue } from '../../lib/process/fair-queue.ts';
 import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import type { ObjectChange } from './changed-objects.ts';
 import { type Impact, type ImpactJudgement, LARGE, type Violations } from './impact.ts';

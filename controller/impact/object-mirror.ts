@@ -2,10 +2,10 @@ import { type ClusterObject, type ClusterObjects, NO_OBJECTS } from '../../apis/
 import {
   MirroredProcess,
   type MirroredProcessOptions,
+  type NamedChange,
   serveMirrored,
 } from '../../lib/process/mirrored-process.ts';
-import type { NamedChange } from '../../lib/process/object-mirror.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
+import { listChange } from '../../lib/sharing/lists.ts';
 import { type Interned, internObject } from '../watch/content.ts';
 
 /** The lists that are compiled. */

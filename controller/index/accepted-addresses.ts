@@ -1,7 +1,7 @@
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
+import { listChange } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { PodNetworks } from './pod-networks.ts';
 

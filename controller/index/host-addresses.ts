@@ -8,8 +8,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
-import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
-import { compareBigInts } from '../../lib/sharing/order.ts';
+import { compareBigInts, listChange, sameItems } from '../../lib/sharing/lists.ts';
 import { PodNetworks } from './pod-networks.ts';
 
 type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;

@@ -1,4 +1,4 @@
-import type { ListChange } from '../../lib/sharing/list-change.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 
 /** Objects by keys that several objects may share. */
 export interface KeyIndex<T extends object> {

@@ -1,5 +1,5 @@
 import type { LabelSelectorRequirement, Labels } from '../../apis/objects.ts';
-import type { ListChange } from '../../lib/sharing/list-change.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 import { allHold, type Requirements } from './selector.ts';
 
 /** Evaluates label selectors over a changing collection of items. */

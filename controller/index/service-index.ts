@@ -1,5 +1,5 @@
 import type { ClusterObjects, EndpointSlice, NamespacedName, Service } from '../../apis/objects.ts';
-import { listChange } from '../../lib/sharing/list-change.ts';
+import { listChange } from '../../lib/sharing/lists.ts';
 import { type KeyIndex, keyIndex } from './key-index.ts';
 
 type Indexed = Pick<ClusterObjects, 'services' | 'endpointSlices'>;

@@ -1,4 +1,4 @@
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 /** metadata of an object, as far as it says when it was changed (meta/v1 ObjectMeta). */
 export interface ObjectMetadata {
   readonly name: string;

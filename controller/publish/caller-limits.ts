@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
+import { type RateLimiter, rateLimiter } from '../../lib/process/fair-queue.ts';
 import { boundNode, type Identity } from './auth.ts';
 
 /** A caller's limit: a burst, then a number a second, and so many at the same time. */

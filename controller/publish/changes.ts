@@ -1,7 +1,7 @@
 import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
-import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
+import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
 import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { Bodies, Line } from './bodies.ts';

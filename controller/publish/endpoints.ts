@@ -1,7 +1,7 @@
 import { API_SERVER, apiServerSlices, CLUSTER_DNS } from '../../apis/control-plane.ts';
 import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
-import { firstAt } from '../../lib/sharing/order.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 
 /**
  * The addresses of the API server as packets of a node have them: the cluster IPs of its Service,

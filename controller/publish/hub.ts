@@ -9,7 +9,7 @@ import {
   toWrittenEndpoints,
   type Update,
 } from '../../apis/stream.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import { finish, type Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
 import { type Line, messageBodies } from './bodies.ts';

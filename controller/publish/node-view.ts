@@ -7,7 +7,7 @@ import {
   namedBy,
 } from '../../apis/compiled.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
-import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
+import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { useCount } from '../../lib/sharing/use-count.ts';
 

@@ -1,4 +1,4 @@
-import { firstAt } from '../../lib/sharing/order.ts';
+import { firstAt } from '../../lib/sharing/lists.ts';
 import type { Line } from './bodies.ts';
 import { type Audience, isFor, type Span } from './spans.ts';
 

@@ -16,7 +16,7 @@ import type {
 } from '../../apis/rollout.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { WorkQueue } from '../../lib/process/work-queue.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { type MemberFacts, nextStage, type RolloutStage } from './decision.ts';

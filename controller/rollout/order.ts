@@ -1,6 +1,6 @@
 import { EVERY_PLACE, type RolloutShare, type RolloutStep } from '../../apis/rollout.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 
 /** A node that a rollout concerns. */
 export interface RolloutNode {

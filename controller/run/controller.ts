@@ -1,7 +1,6 @@
 import type { AddressInfo } from 'node:net';
-import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { CommandError, EXIT, type ExitStatus, untilStopped } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
-import { untilStopped } from '../../lib/process/stopped.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { formatMissingRight } from '../kubeapi/rbac-rule.ts';
 import { handOver } from '../replicas/handover.ts';

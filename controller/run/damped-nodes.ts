@@ -1,5 +1,5 @@
 import type { Node } from '../../apis/objects.ts';
-import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
+import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import { Damper, type DamperOptions } from './damper.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../lib/process/clock.ts';
-import { rateLimiter } from '../../lib/process/rate-limiter.ts';
+import { rateLimiter } from '../../lib/process/fair-queue.ts';
 import { WorkQueue } from '../../lib/process/work-queue.ts';
 
 export interface DamperOptions<T> {

@@ -1,5 +1,5 @@
 import type { NodeReport, NodeTotals } from '../../apis/node-report.ts';
-import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
+import { type RateLimiter, rateLimiter } from '../../lib/process/fair-queue.ts';
 import type { FailureEvents } from './failure-events.ts';
 
 /** So many Events of one node at once, and then so many a second. */

@@ -2,7 +2,7 @@ import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import type { ExceptionState } from '../../apis/console.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { FailingNode } from '../../apis/policy-status.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 import { versionKey } from '../publish/rule-groups.ts';
 import { type RolloutOutcome, rolloutOutcome } from '../rollout/decision.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeReport } from '../../apis/node-report.ts';
-import { type RateLimiter, rateLimiter } from '../../lib/process/rate-limiter.ts';
+import { type RateLimiter, rateLimiter } from '../../lib/process/fair-queue.ts';
 import { parseRevision } from '../publish/revision.ts';
 import { isOlder } from './tracked-version.ts';
 

@@ -7,7 +7,7 @@ import {
   SILENCE,
   type TriedPolicy,
 } from '../../apis/node-report.ts';
-import { sameItems } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import { parseRevision, type Revision } from '../publish/revision.ts';
 
 /** The same for the first report, as far as rollouts are concerned, which wait for it. */

@@ -1,7 +1,6 @@
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Source } from '../../lib/process/turns.ts';
-import { WorkQueue } from '../../lib/process/work-queue.ts';
+import { type Source, WorkQueue } from '../../lib/process/work-queue.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
 import type { AntreaStatus } from './antrea-status.ts';

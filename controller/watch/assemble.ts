@@ -11,7 +11,7 @@ import { identityOf } from '../../apis/validate/metadata.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import { checkTiers } from '../../apis/validate/tier.ts';
-import { compareText } from '../../lib/sharing/order.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { type FileContent, LIST_OF_KIND, type Listed } from './content.ts';
 import { type UsedDefinitions, usedDefinitions } from './last-definitions.ts';

@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { type ClusterObject, NO_OBJECTS } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { Debounce } from '../../lib/process/debounce.ts';
+import { Debounce } from '../../lib/process/timers.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';
 import { acceptNodes, ownershipOf } from './accept-nodes.ts';
 import { type AssembleInput, compareProblems, type MergeCache } from './assemble.ts';

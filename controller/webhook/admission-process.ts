@@ -1,5 +1,5 @@
-import { siblingModule } from '../../lib/process/child-module.ts';
-import { CostQueue } from '../../lib/process/cost-queue.ts';
+import { siblingModule } from '../../lib/process/exit.ts';
+import { CostQueue } from '../../lib/process/fair-queue.ts';
 import { MirroredProcess } from '../../lib/process/mirrored-process.ts';
 import { rulesOf } from '../impact/object-mirror.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';

@@ -1,7 +1,7 @@
 import { asFields } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity } from '../../apis/validate/metadata.ts';
 import { type NameReference, readableReferences } from '../../apis/validate/references.ts';
-import { printable } from '../../lib/sharing/printable.ts';
+import { printable } from '../../lib/sharing/safe-text.ts';
 import type { AdmissionExtension } from '../extension/object-extension.ts';
 import type { ObjectChange } from '../impact/changed-objects.ts';
 import type { Deletion } from '../status/definition-keeper.ts';

@@ -1,6 +1,6 @@
 import { overlaps } from '../../apis/difference/service-space.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, NetworkPolicyPort, Rule } from '../../apis/objects.ts';
-import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
+import { complement, type Range, unionRanges } from '../../lib/net/interval.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';
 import { rulePath } from './risks.ts';

@@ -1,9 +1,8 @@
 import { overlaps } from '../../apis/difference/service-space.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } from '../../apis/objects.ts';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { subtract, toInterval, union } from '../../lib/net/interval.ts';
-import { complement, type Range, unionRanges } from '../../lib/net/ranges.ts';
-import { compareBigInts } from '../../lib/sharing/order.ts';
+import { complement, type Range, subtract, toInterval, union, unionRanges } from '../../lib/net/interval.ts';
+import { compareBigInts } from '../../lib/sharing/lists.ts';
 import { directPeers, type FamilyOf } from '../compile/peers.ts';
 import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { groupIndex, knownFamily } from '../index/group-index.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { NO_OBJECTS, type Service, type Tier } from '../../apis/objects.ts';
-import { MirrorReceiver, MirrorSender } from '../../lib/process/object-mirror.ts';
+import { MirrorReceiver, MirrorSender } from '../../lib/process/mirrored-process.ts';
 import { fakeNode, fakePod } from '../../test/fake/egress-objects.ts';
 import { rulesOf } from '../impact/object-mirror.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';

@@ -1,6 +1,6 @@
 import { type ClusterObject, type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
-import type { NamedChange } from '../../lib/process/object-mirror.ts';
-import { listChange, sameItems } from '../../lib/sharing/list-change.ts';
+import type { NamedChange } from '../../lib/process/mirrored-process.ts';
+import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import type { AddressedPod } from '../extension/object-extension.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { LIST_NAMES } from '../watch/content.ts';

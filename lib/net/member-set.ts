@@ -11,14 +11,18 @@ import {
   parseAddress,
   WIDTH,
 } from './address.ts';
-import { hasSingle, sameSingles, singlesCount, withSingles } from './changed-singles.ts';
-import { type Interval, subtract, toCidrs, toInterval, union } from './interval.ts';
-import { mergeIPv4 } from './ipv4-blocks.ts';
-import { concat, type FamilyMembers } from './packed-keys.ts';
+import { type Interval, mergeIPv4, subtract, toCidrs, toInterval, union } from './interval.ts';
+import {
+  concat,
+  type FamilyMembers,
+  hasSingle,
+  sameSingles,
+  singlesCount,
+  withSingles,
+} from './packed-keys.ts';
 
-export { diffMembers } from './changed-singles.ts';
 export type { FamilyMembers } from './packed-keys.ts';
-export { diffSingles } from './packed-keys.ts';
+export { diffMembers, diffSingles } from './packed-keys.ts';
 
 /** The members of an AddressSet: single addresses and prefixes, by family. */
 export interface MemberSet {

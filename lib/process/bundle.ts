@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
+import { createWriteStream, type WriteStream } from 'node:fs';
 import { basename } from 'node:path';
-import { TarGz } from './tar-gz.ts';
+import { pipeline } from 'node:stream/promises';
+import { createGzip, type Gzip } from 'node:zlib';
+import { createTar } from 'nanotar';
+import type { Redact } from '../sharing/safe-text.ts';
 
 /** Bytes: of the whole file; of one part of it, before compression. */
 export const MOST_BUNDLE = 50_000_000;
@@ -12,7 +16,7 @@ const LONGEST_NAME_PART = 40;
 const MOST_MISSING = 5_000;
 
 /** A file of the bundle. */
-export interface BundlePart {
+interface BundlePart {
   readonly name: string;
   readonly bytes: number;
   /** It had more; its first lines are kept. */
@@ -20,7 +24,7 @@ export interface BundlePart {
 }
 
 /** A part that could not be had, and the reason. */
-export interface MissingPart {
+interface MissingPart {
   readonly what: string;
   readonly why: string;
 }
@@ -129,4 +133,141 @@ export function pathPart(name: string): string {
 function firstLines(text: string): string {
   const cut = Buffer.from(text).subarray(0, MOST_PART);
   return cut.subarray(0, cut.lastIndexOf(10) + 1).toString();
+}
+
+const BLOCK = 512;
+/** The end of an archive (POSIX pax, ustar interchange format). */
+const END = Buffer.alloc(2 * BLOCK);
+/** Longest name of a file in an archive (ustar). */
+const LONGEST_NAME = 100;
+
+/**
+ * A tar.gz file of at most so many bytes, written as its files are added; readable by its owner
+ * only.
+ */
+class TarGz {
+  readonly #most: number;
+  readonly #modified: number;
+  readonly #gzip: Gzip = createGzip();
+  readonly #file: WriteStream;
+  readonly #done: Promise<void>;
+  /** Not compressed yet. */
+  #pending = 0;
+
+  /**
+   * @param path must not exist
+   * @param options `most`: bytes; `modified`: of all files, milliseconds since 1970
+   */
+  constructor(path: string, { most, modified }: { readonly most: number; readonly modified: number }) {
+    this.#most = most;
+    this.#modified = modified;
+    this.#file = createWriteStream(path, { flags: 'wx', mode: 0o600 });
+    this.#done = pipeline(this.#gzip, this.#file);
+    // The next call of add or close rejects with the error.
+    this.#done.catch(() => {});
+  }
+
+  /** Bytes in the file so far. */
+  get bytes(): number {
+    return this.#file.bytesWritten;
+  }
+
+  /**
+   * False, with nothing added, if the archive might grow beyond its limit by that, as far as it is
+   * compressed by now. Rejects if the file cannot be written.
+   *
+   * @param reserve bytes that must stay free for other files
+   */
+  async add(name: string, content: string, reserve: number): Promise<boolean> {
+    if (Buffer.byteLength(name) > LONGEST_NAME) throw new RangeError(`too long for an archive: ${name}`);
+    const data = Buffer.from(content);
+    const size = BLOCK + Math.ceil(data.length / BLOCK) * BLOCK;
+    if (this.#file.bytesWritten + this.#pending + size + END.length + reserve > this.#most) return false;
+    const attrs = { mode: '600', uid: 0, gid: 0, mtime: this.#modified };
+    this.#pending += size;
+    // Without the end of an archive, which createTar appends. An empty file needs its data, else it
+    // is a folder.
+    await this.#write(Buffer.from(createTar([{ name, data, attrs }]).subarray(0, size)));
+    await this.#flush();
+    this.#pending -= size;
+    return true;
+  }
+
+  async close(): Promise<void> {
+    this.#gzip.end(END);
+    await this.#done;
+  }
+
+  async #write(bytes: Buffer): Promise<void> {
+    const written = new Promise<void>((resolve, reject) => {
+      this.#gzip.write(bytes, (error) => (error ? reject(error) : resolve()));
+    });
+    await Promise.race([written, this.#done]);
+  }
+
+  /** So that the bytes in the file say what the archive has come to. */
+  async #flush(): Promise<void> {
+    await Promise.race([new Promise<void>((resolve) => this.#gzip.flush(() => resolve())), this.#done]);
+  }
+}
+
+/** Keys of a log, beside time, level and message, whose values may be shown. */
+interface LogFields {
+  readonly identifiers: ReadonlySet<string>;
+  /** Their values may be text that others wrote. */
+  readonly texts: ReadonlySet<string>;
+}
+
+const IDENTIFIER = /^[\w.:/-]{1,253}$/;
+
+/** Lines of Node.js when a process ends by an error. */
+const FRAME = /^\s+at /;
+const CRASH = /^(?:\w*Error(?: \[\w+\])?: |FATAL ERROR: |<--- |\[\d+:0x[0-9a-f]+\])/;
+
+/**
+ * The lines of a log (JSON, or a crash of Node.js) that may be shown to others: keys that are
+ * known, texts without what may be a credential. Other lines are left out; the last value says how
+ * many.
+ */
+export function logLines(text: string, fields: LogFields, redact: Redact): readonly unknown[] {
+  let leftOut = 0;
+  const lines: unknown[] = [];
+  for (const line of text.split('\n')) {
+    if (line === '') continue;
+    const entry = parsed(line);
+    if (entry !== null) lines.push(known(entry, fields, redact));
+    else if (FRAME.test(line) || CRASH.test(line)) lines.push({ message: redact(line) });
+    else leftOut++;
+  }
+  return leftOut === 0 ? lines : [...lines, { linesLeftOut: leftOut }];
+}
+
+function parsed(line: string): Readonly<Record<string, unknown>> | null {
+  if (!line.startsWith('{')) return null;
+  try {
+    return JSON.parse(line) as Readonly<Record<string, unknown>>;
+  } catch {
+    return null;
+  }
+}
+
+function known(
+  entry: Readonly<Record<string, unknown>>,
+  { identifiers, texts }: LogFields,
+  redact: Redact,
+): object {
+  const { timestamp, level, message, ...rest } = entry;
+  const taken = Object.entries(rest).flatMap(([key, value]) => {
+    const isIdentifier = identifiers.has(key);
+    if (!isIdentifier && !texts.has(key)) return [];
+    if (typeof value === 'number' || typeof value === 'boolean') return [[key, value]];
+    if (typeof value !== 'string') return [];
+    return [[key, isIdentifier && IDENTIFIER.test(value) ? value : redact(value)]];
+  });
+  return {
+    ...(typeof timestamp === 'string' ? { timestamp: redact(timestamp) } : {}),
+    ...(typeof level === 'string' ? { level: redact(level) } : {}),
+    ...(typeof message === 'string' ? { message: redact(message) } : {}),
+    ...Object.fromEntries(taken),
+  };
 }

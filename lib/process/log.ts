@@ -1,6 +1,6 @@
 import { createLogger, format, type Logger, transports } from 'winston';
-import { printable } from '../sharing/printable.ts';
-import { styled } from './styled.ts';
+import { printable } from '../sharing/safe-text.ts';
+import { styled } from './terminal.ts';
 
 export type Log = Logger;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { listChange } from '../sharing/list-change.ts';
+import { listChange } from '../sharing/lists.ts';
 import { MirroredProcess } from './mirrored-process.ts';
 
 type Question = { readonly ask: 'names' | 'twice' | 'never' | 'exit' } | { readonly length: number };

@@ -12,8 +12,8 @@ import { type Fold, type Folded, fold } from '../../agent/receive/fold.ts';
 import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { parseRevision } from '../../controller/publish/revision.ts';
-import { hasSingle } from '../../lib/net/changed-singles.ts';
-import { LineSplitter } from '../../lib/process/lines.ts';
+import { hasSingle } from '../../lib/net/packed-keys.ts';
+import { LineSplitter } from '../../lib/process/body.ts';
 import {
   addressAfter,
   type Changes,

@@ -1,10 +1,11 @@
 /** Signals to the first process of a container, as agents and controllers in pods are. */
+
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { kernelSuite } from './kernel-suite.ts';
 
-const STOPPED = new URL('../../lib/process/stopped.ts', import.meta.url).href;
+const STOPPED = new URL('../../lib/process/exit.ts', import.meta.url).href;
 
 /** The exit status of a program that is the first process of its namespace. */
 async function statusOf(program: string): Promise<number | null> {

@@ -1,8 +1,7 @@
 /** Packets that a row of a difference can have, and where their clients must stand. */
 import type { Row } from '../../apis/difference/row.ts';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
-import type { Interval } from '../../lib/net/interval.ts';
-import type { Ranges } from '../../lib/net/ranges.ts';
+import type { Interval, Ranges } from '../../lib/net/interval.ts';
 import type { AddressPlan, ClientAddress } from '../netns/address-plan.ts';
 import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
 import type { Flow } from './flow.ts';

@@ -1,6 +1,6 @@
 import type { Row } from '../../apis/difference/row.ts';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
-import type { Range } from '../../lib/net/ranges.ts';
+import type { Range } from '../../lib/net/interval.ts';
 import type { Random } from '../../perf/generate/random.ts';
 import type { WholeFlow } from './whole-flow.ts';
 

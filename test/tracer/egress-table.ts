@@ -1,7 +1,7 @@
 import type { BaseChain, Chain, Match, NamedSet, NftRule, Ruleset } from '../../agent/render/ruleset.ts';
 import { type ChainVerdict, packAddressMac, toVerdictMap } from '../../agent/render/verdict-map.ts';
 import { type Address, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { packMachine32 } from '../../lib/net/machine-order.ts';
+import { packMachine32 } from '../../lib/net/bytes.ts';
 import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
 import { indexChain, rule, ruleset } from './ruleset.ts';
 

@@ -1,5 +1,5 @@
 import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/render/verdict-map.ts';
-import { unpackMachine32 } from '../../lib/net/machine-order.ts';
+import { unpackMachine32 } from '../../lib/net/bytes.ts';
 
 /**
  * One element of a verdict map, decoded: a port, a mark or the value of an address, the first and

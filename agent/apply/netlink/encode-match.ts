@@ -1,4 +1,4 @@
-import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/bytes.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
 import {

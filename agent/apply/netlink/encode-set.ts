@@ -1,7 +1,7 @@
 import type { BatchOperation, SetKeyType } from 'nftables-napi';
 import type { PortRange } from '../../../apis/compiled.ts';
 import { BITS, type Cidr, type Family, lastAddress, WIDTH } from '../../../lib/net/address.ts';
-import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packMachine32 } from '../../../lib/net/bytes.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { KEY_LENGTH, type NamedSet, TABLE } from '../../render/ruleset.ts';
 import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../render/verdict-map.ts';

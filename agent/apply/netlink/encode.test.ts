@@ -5,7 +5,7 @@ import { Netlink, Nftables } from 'nftables-napi';
 import { emptyNodeState } from '../../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../../apis/config.ts';
 import { parseAddress, parseCidr } from '../../../lib/net/address.ts';
-import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packMachine32 } from '../../../lib/net/bytes.ts';
 import { egressScenario } from '../../../test/generate/egress/egress-scenario.ts';
 import { scenario } from '../../../test/generate/scenario.ts';
 import { toNodeEgress } from '../../../test/properties/egress-input.ts';

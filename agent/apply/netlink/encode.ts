@@ -1,6 +1,6 @@
 import type { BatchOperation, Expression } from 'nftables-napi';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
-import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/bytes.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import { nftQuote } from '../../render/nft-text.ts';
 import { KEY_LENGTH, type NamedSet, type NftRule, type Statement } from '../../render/ruleset.ts';

@@ -1,6 +1,6 @@
 import { createExec } from 'ipset-ts';
 import { Nftables, NftError } from 'nftables-napi';
-import { siblingModule } from '../../../lib/process/child-module.ts';
+import { siblingModule } from '../../../lib/process/exit.ts';
 
 /**
  * Whether nf_tables can do everything that our tables need; if not, `why` names what is missing,

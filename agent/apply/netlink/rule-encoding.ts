@@ -1,6 +1,6 @@
 import type { Expression } from 'nftables-napi';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
-import { packMachine32 } from '../../../lib/net/machine-order.ts';
+import { packMachine32 } from '../../../lib/net/bytes.ts';
 import type { L4Protocol, MarkField } from '../../render/ruleset.ts';
 import type { ChainVerdict } from '../../render/verdict-map.ts';
 import {

@@ -1,9 +1,9 @@
 import { type Generation, Monitor, type MonitorEvent, NftError } from 'nftables-napi';
 import { FAMILIES, type Family, WIDTH } from '../../../lib/net/address.ts';
+import { type Closable, keepOpen } from '../../../lib/process/back-off.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
 import type { Log } from '../../../lib/process/log.ts';
-import { pace } from '../../../lib/process/pace.ts';
+import { pace } from '../../../lib/process/timers.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
 import { DeadlineKeeper, type DeadlineKernel, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';

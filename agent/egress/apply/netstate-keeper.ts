@@ -1,9 +1,8 @@
 import type { RouteEvent } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
-import { BackOff } from '../../../lib/process/back-off.ts';
+import { BackOff, type Closable, keepOpen } from '../../../lib/process/back-off.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import { type Closable, keepOpen } from '../../../lib/process/keep-open.ts';
-import { pace } from '../../../lib/process/pace.ts';
+import { pace } from '../../../lib/process/timers.ts';
 import type { ApplyOptions, NetstateReconciler, NetstateResult } from './netstate-reconciler.ts';
 
 /** Milliseconds between full comparisons, besides those after events. */

@@ -1,5 +1,5 @@
 import { type Family, parseAddress } from '../../../lib/net/address.ts';
-import { internetChecksum } from '../../../lib/net/checksum.ts';
+import { internetChecksum } from '../../../lib/net/bytes.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 
 /** Ethernet and IPv4: RFC 826. */

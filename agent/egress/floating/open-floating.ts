@@ -7,8 +7,8 @@ import {
   TimedElements,
 } from 'nftables-napi';
 import type { MemberSet } from '../../../lib/net/member-set.ts';
+import { keepOpen } from '../../../lib/process/back-off.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import { keepOpen } from '../../../lib/process/keep-open.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import type { MonitorTrouble } from '../../dataplane/dataplane.ts';

@@ -5,7 +5,7 @@ import type { AddressPair } from '../../../apis/egress/objects.ts';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import { pace } from '../../../lib/process/pace.ts';
+import { pace } from '../../../lib/process/timers.ts';
 import { present } from '../../../lib/sharing/present.ts';
 
 interface Network {

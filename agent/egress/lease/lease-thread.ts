@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import type { NodeEgress, OwnedAddress } from '../../../apis/egress/node-egress.ts';
 import { hasAddress } from '../../../lib/net/member-set.ts';
-import { siblingModule } from '../../../lib/process/child-module.ts';
 import { type Clock, monotonicClock } from '../../../lib/process/clock.ts';
+import { siblingModule } from '../../../lib/process/exit.ts';
 import type { Log } from '../../../lib/process/log.ts';
 import type { Destination } from '../../receive/destinations.ts';
 import type { Authorities } from '../../receive/https-call.ts';

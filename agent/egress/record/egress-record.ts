@@ -6,7 +6,7 @@ import type {
   NodeEgress,
 } from '../../../apis/egress/node-egress.ts';
 import { type Address, formatAddress } from '../../../lib/net/address.ts';
-import { compareText } from '../../../lib/sharing/order.ts';
+import { compareText } from '../../../lib/sharing/lists.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import { addressOfBytes } from '../../connections/connection-flows.ts';
 import { microsecondsText, type Protocol, protocolName } from '../../record/record.ts';

@@ -1,9 +1,8 @@
 import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BITS, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval } from '../../../lib/net/interval.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { firstAt, sameItems } from '../../../lib/sharing/lists.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
-import { firstAt } from '../../../lib/sharing/order.ts';
 import { ArrivalChanges, type ServedPod } from './arrivals.ts';
 
 /** The way back to pods that this node serves. */

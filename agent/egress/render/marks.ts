@@ -1,4 +1,4 @@
-import { packLabels } from '../../../lib/net/machine-order.ts';
+import { packLabels } from '../../../lib/net/bytes.ts';
 
 /**
  * The bits of a packet's mark and of its connection's mark that egress gateways use. On a source

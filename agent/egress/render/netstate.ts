@@ -12,7 +12,7 @@ import {
 import { type NodeEgress, type TunnelEnd, WIREGUARD_KEY_FILE } from '../../../apis/egress/node-egress.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { type AnswerRoute, AnswerRoutes, withFormer } from './answer-routes.ts';
 import { GATEWAY, MARK_MASK, slotMark } from './marks.ts';
 import {

@@ -2,7 +2,7 @@ import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family, formatCidr, parseAddress } from '../../../lib/net/address.ts';
 import { type MemberSet, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import type { ExtraRules } from '../../extension/extension.ts';
 import { type NamedSet, type NftRule, plainChain, plainRule } from '../../render/ruleset.ts';

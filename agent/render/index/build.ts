@@ -1,6 +1,6 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import {
   type Chain,

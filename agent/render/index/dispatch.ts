@@ -1,4 +1,4 @@
-import { ALL_PORTS } from '../../../lib/net/ranges.ts';
+import { ALL_PORTS } from '../../../lib/net/interval.ts';
 import { CHANGED_BY_NAT, type FailsafeRules, inOneList } from '../failsafe.ts';
 import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
 import { protocolChain } from '../nft-text.ts';

@@ -6,8 +6,8 @@ import {
   type ServiceSet,
 } from '../../../apis/compiled.ts';
 import type { ResolvedPeer } from '../../../apis/resolved-peers.ts';
+import { ALL_PORTS, intersectPorts, portCount, unionRanges } from '../../../lib/net/interval.ts';
 import { type MemberSet, toMemberSet } from '../../../lib/net/member-set.ts';
-import { ALL_PORTS, intersectPorts, portCount, unionRanges } from '../../../lib/net/ranges.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
 
 /** A policy rule, as input of the index. */

@@ -1,5 +1,5 @@
 import type { PortRange } from '../../../apis/compiled.ts';
-import { addToList } from '../../../lib/sharing/list-map.ts';
+import { addToList } from '../../../lib/sharing/lists.ts';
 import type { MatchEntry } from './match-entry.ts';
 
 /** The ports, cut where the list of rules for them changes. */

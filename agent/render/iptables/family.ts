@@ -1,6 +1,6 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { type Chain, matchedSet, type NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, FORWARD as FORWARDED, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';

@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import { BITS, type Cidr, type Family, formatAddress } from '../../../lib/net/address.ts';
-import { ALL_PORTS, portCount } from '../../../lib/net/ranges.ts';
+import { ALL_PORTS, portCount } from '../../../lib/net/interval.ts';
 import type { L4Protocol, Match, MatchOf, PortProtocol, PortTuple } from '../ruleset.ts';
 
 /**

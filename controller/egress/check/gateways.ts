@@ -5,7 +5,7 @@ import { GATEWAY_PATHS } from '../../../apis/validate/egress/kinds.ts';
 import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
-import { compareBigInts } from '../../../lib/sharing/order.ts';
+import { compareBigInts } from '../../../lib/sharing/lists.ts';
 import { allHold, canonicalRequirements } from '../../index/selector.ts';
 import type { Overlaps } from './ranges.ts';
 

@@ -4,7 +4,7 @@ import type { ClusterObjects, Node, Service } from '../../../apis/objects.ts';
 import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import type { AddressedPod } from '../../extension/object-extension.ts';
 import { credible } from '../cluster-networks.ts';

@@ -2,8 +2,7 @@ import type { NamespaceLimits } from '../../../apis/egress/config.ts';
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
 import { identityOf } from '../../../apis/validate/metadata.ts';
 import type { CrossProblem, ObjectProblem } from '../../../apis/validate/problem.ts';
-import { addToList } from '../../../lib/sharing/list-map.ts';
-import { compareText } from '../../../lib/sharing/order.ts';
+import { addToList, compareText } from '../../../lib/sharing/lists.ts';
 
 /**
  * The EgressPolicies that are beyond the limits of their namespace, so that whoever may write them

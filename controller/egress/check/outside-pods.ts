@@ -1,7 +1,7 @@
 import type { ClusterObjects, Pod } from '../../../apis/objects.ts';
 import { type Family, parseAddress } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
-import { type ListChange, listChange, sameItems } from '../../../lib/sharing/list-change.ts';
+import { type ListChange, listChange, sameItems } from '../../../lib/sharing/lists.ts';
 import type { AddressedPod, PodFilter } from '../../extension/object-extension.ts';
 import { cidrIntervals, hasInterval } from '../segments.ts';
 

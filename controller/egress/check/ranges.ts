@@ -1,6 +1,6 @@
 import { BITS, FAMILIES, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, subtract, toInterval, union } from '../../../lib/net/interval.ts';
-import { compareBigInts, firstAt } from '../../../lib/sharing/order.ts';
+import { compareBigInts, firstAt } from '../../../lib/sharing/lists.ts';
 
 /** A range of addresses, and what has it, for messages. */
 export interface OwnedRange {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import { identityOf } from '../../../apis/validate/metadata.ts';
-import { listChange } from '../../../lib/sharing/list-change.ts';
+import { listChange } from '../../../lib/sharing/lists.ts';
 
 /** The lists that egressProblems reads and that have statuses. */
 export interface StatusLists {

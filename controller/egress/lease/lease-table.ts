@@ -4,7 +4,7 @@ import {
   type LeaseGrant,
   type LeaseRequest,
 } from '../../../apis/egress/lease.ts';
-import { addToList } from '../../../lib/sharing/list-map.ts';
+import { addToList } from '../../../lib/sharing/lists.ts';
 import type { WrittenSlot } from '../../extension/lease-extension.ts';
 
 /** The last request of a node. */

@@ -13,8 +13,8 @@ import {
 import { displayName } from '../../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../../apis/validate/object.ts';
 import { formatPath } from '../../../apis/validate/problem.ts';
-import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { Debounce, type DebounceTimes } from '../../../lib/process/timers.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { OBJECT_EXTENSION } from '../../extension/objects.ts';
 import { compareProblems } from '../assemble.ts';
 import { LIST_OF_KIND } from '../content.ts';

@@ -3,7 +3,7 @@ import type { EgressObjects } from '../../../apis/egress/objects.ts';
 import { type Definition, deletedUid } from '../../../apis/last-definition.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, Guardrail, Service } from '../../../apis/objects.ts';
 import { identityOf } from '../../../apis/validate/metadata.ts';
-import { sameItems } from '../../../lib/sharing/list-change.ts';
+import { sameItems } from '../../../lib/sharing/lists.ts';
 import { type Assembled, type AssembleInput, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';

@@ -1,4 +1,4 @@
-import { LineError } from '../../../lib/process/lines.ts';
+import { LineError } from '../../../lib/process/body.ts';
 import { messageOf } from '../../kubeapi/connection.ts';
 
 /** The reasons why a list or a watch failed, as in metrics and notices. */

@@ -1,6 +1,6 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
 import { readBody } from '../../../lib/process/body.ts';
-import { watchdog } from '../../../lib/process/watchdog.ts';
+import { watchdog } from '../../../lib/process/timers.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { type RawObject, throwRefusal, toRawObject, toVersion } from './raw-object.ts';
 import { groupVersionPath, type Resource, resourcePath } from './resources.ts';

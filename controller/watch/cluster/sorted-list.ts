@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../../apis/objects.ts';
-import { firstAt } from '../../../lib/sharing/order.ts';
+import { firstAt } from '../../../lib/sharing/lists.ts';
 import { compareObjects } from '../merge.ts';
 
 /**

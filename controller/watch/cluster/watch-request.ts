@@ -1,5 +1,5 @@
-import { LineSplitter } from '../../../lib/process/lines.ts';
-import { type Watchdog, watchdog } from '../../../lib/process/watchdog.ts';
+import { LineSplitter } from '../../../lib/process/body.ts';
+import { type Watchdog, watchdog } from '../../../lib/process/timers.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { throwRefusal } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
