@@ -1,24 +1,15 @@
 /** Attacks on port 8443, by clients without credentials and with a stolen token. */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import { nodeReport } from '../fake/node-report.ts';
 import { until } from '../kernel/until.ts';
 import { closed, everything } from './clients.ts';
 import { ControlPlane } from './control-plane.ts';
 
-const REPORT = {
-  node: 'node-3',
-  revision: 'e.1',
-  enforced: 'e.1',
-  enabled: true,
-  failing: [],
-  policies: 1,
-  hostAddresses: [],
-  version: '0.1.0',
-  dataplane: 'nftables',
-  time: '1970-01-01T00:00:00.000Z',
-};
+const REPORT = nodeReport('node-3', 'e.1');
 const LIMITS = {
   connections: 80,
   connectionsOfSource: 40,

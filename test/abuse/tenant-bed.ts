@@ -3,6 +3,7 @@
  * controller with a real API server: what becomes of leases of floating addresses, of an agent's
  * stream, of the leadership, and of an administrator's policy meanwhile.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
@@ -15,13 +16,13 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { loadKubeConfig } from '../../controller/kubeapi/load-kubeconfig.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { Heartbeats } from '../e2e/heartbeats.ts';
+import { nodeReport } from '../fake/node-report.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -227,20 +228,11 @@ export class TenantBed {
 
   async #report(node: string): Promise<void> {
     const { metadata } = JSON.parse(await text(await this.#ask(node, { path: `/${node}` })));
-    const revision: string = metadata.resourceVersion;
-    const body: NodeReport = {
-      node,
-      revision,
-      enforced: revision,
-      enabled: true,
-      failing: [],
+    const body = nodeReport(node, metadata.resourceVersion, {
       policies: 0,
-      hostAddresses: [],
-      version: '0.1.0',
       features: ['established', 'egress'],
-      dataplane: 'nftables',
       time: new Date().toISOString(),
-    };
+    });
     (await this.#ask(node, { path: `/${node}/status`, method: 'PUT', body })).resume();
   }
 

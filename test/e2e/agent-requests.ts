@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
+import { nodeReport } from '../fake/node-report.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 
@@ -66,18 +67,7 @@ export class AgentRequests {
   /** That its present view is enforced, but for these rules. */
   async report(controller: Served, failing: NodeReport['failing'] = []): Promise<void> {
     const { revision = '' } = (await this.view(controller)).at(-1) ?? {};
-    const said: NodeReport = {
-      node: this.#node,
-      revision,
-      enforced: revision,
-      enabled: true,
-      failing,
-      policies: 1,
-      hostAddresses: [],
-      version: '0.1.0',
-      dataplane: 'nftables',
-      time: new Date().toISOString(),
-    };
+    const said = nodeReport(this.#node, revision, { failing, time: new Date().toISOString() });
     const path = `${NODE_VIEWS_PATH}/${this.#node}/status`;
     const response = await this.ask(controller, path, { method: 'PUT' }, said);
     assert.equal(response.statusCode, 204, await text(response));

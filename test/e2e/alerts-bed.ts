@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { ALL_NODES_PATH } from '../../apis/node-question.ts';
 import { ruleGroups } from '../../build/manifests/monitoring/rules.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';
 import { faster, type Speed } from '../metrics/faster-alerts.ts';
@@ -17,17 +18,7 @@ import { replicaPort, SERVICE_PORT } from './story-controllers.ts';
 const LISTEN = '127.0.0.1:9099';
 /** Those that no replica has are down. */
 const PORTS = [0, 1, 2].map(replicaPort);
-const SCRAPER = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: prometheus, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: prometheus}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-metrics-reader}
-subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]
-`;
+const SCRAPER = usersYaml({ prometheus: ['nodewall-metrics-reader'] });
 
 export interface AlertsBed {
   readonly prometheus: PrometheusApi;

@@ -3,7 +3,9 @@
  * connections on one of the workers, and users: jane and ann have nodewall-view, ann the
  * controller's rights too, mallory none, admin all.
  */
+
 import assert from 'node:assert/strict';
+import { usersYaml } from '../cluster/users.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { type Ended, WarmNodewall } from '../kernel/warm.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';
@@ -15,31 +17,11 @@ export const NODE = 'worker-1';
 /** Of both replicas. */
 export const PORTS = [replicaPort(0), replicaPort(1)] as const;
 
-const USERS = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: jane, namespace: default}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: mallory, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: jane}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
-subjects: [{kind: ServiceAccount, name: jane, namespace: default}, {kind: ServiceAccount, name: ann, namespace: default}]
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: ann, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: ann}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-controller}
-subjects: [{kind: ServiceAccount, name: ann, namespace: default}]
-`;
+const USERS = usersYaml({
+  jane: ['nodewall-view'],
+  mallory: [],
+  ann: ['nodewall-view', 'nodewall-controller'],
+});
 
 export type User = 'jane' | 'ann' | 'mallory' | 'admin';
 

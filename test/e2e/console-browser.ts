@@ -2,6 +2,7 @@
  * The whole way: a browser asks `nodewall console` or `kubectl proxy`, which ask a real API server,
  * which asks a controller, which asks agents.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -10,6 +11,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { CONSOLE_PATH } from '../../apis/console.ts';
 import { PAGE_HEADERS } from '../../controller/console/static-files.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { browserFiles, startBrowser } from '../console/browser.ts';
 import { goByKeyboard } from '../console/keyboard.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -20,21 +22,11 @@ import { closed, type Story } from './story-bed.ts';
 
 /** Ben may open the pages, and read nothing. */
 const BEN = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: ben, namespace: default}
----
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: console-files}
 rules: [{apiGroups: [controlplane.nodewall.io], resources: [console], verbs: [get]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: ben}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: console-files}
-subjects: [{kind: ServiceAccount, name: ben, namespace: default}]
-`;
+---${usersYaml({ ben: ['console-files'] })}`;
 const NEW = `apiVersion: nodewall.io/v1alpha1
 kind: ClusterNetworkPolicy
 metadata: {name: ssh}

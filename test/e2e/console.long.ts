@@ -2,6 +2,7 @@
  * How long a change takes until a page that watches the overview has it: 500 nodes with simulated
  * agents, 100 policies for all of them. And what many readers and large texts do to the console.
  */
+
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { OVERVIEW_WATCH, type Overview } from '../../apis/console.ts';
 import { LONGEST_PREVIEW } from '../../apis/console-documents.ts';
 import { median } from '../../perf/measure/statistics.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
@@ -28,17 +30,7 @@ const PORT = replicaPort(0);
 /** Of one user at the same time (caller-limits.ts), and of all (overview-watchers.ts). */
 const WATCHES_OF_USER = 20;
 
-const USER = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: jane, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: jane}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
-subjects: [{kind: ServiceAccount, name: jane, namespace: default}]
-`;
+const USER = usersYaml({ jane: ['nodewall-view'] });
 
 /** Prints when it got which line of the watch. */
 const READER = `

@@ -11,6 +11,7 @@ import { nodewall } from '../cli/command.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { removeAll } from '../cluster/remove-all.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { AgentRequests } from './agent-requests.ts';
@@ -37,17 +38,7 @@ kind: ConfigMap
 metadata: {name: nodewall-config, namespace: nodewall-system}
 data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"}
 `;
-const SCRAPER = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: prometheus, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: prometheus}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-metrics-reader}
-subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]
-`;
+const SCRAPER = usersYaml({ prometheus: ['nodewall-metrics-reader'] });
 
 interface ApiServiceObject {
   readonly metadata: { readonly name: string };

@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { NodeReport } from '../../apis/node-report.ts';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import type {
   WrittenGatewayStatus,
@@ -18,6 +17,7 @@ import type {
 import { nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
+import { nodeReport } from '../fake/node-report.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -177,19 +177,11 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
 
   async function report(controller: Controller, node: NodeName): Promise<void> {
     const { metadata } = JSON.parse(await text(await ask(controller, node, `/${node}`)));
-    const said: NodeReport = {
-      node,
-      revision: metadata.resourceVersion,
-      enforced: metadata.resourceVersion,
-      enabled: true,
-      failing: [],
+    const said = nodeReport(node, metadata.resourceVersion, {
       policies: 0,
-      hostAddresses: [],
-      version: '0.1.0',
       features: ['established', 'egress'],
-      dataplane: 'nftables',
       time: new Date().toISOString(),
-    };
+    });
     const response = await ask(controller, node, `/${node}/status`, 'PUT', said);
     assert.equal(response.statusCode, 204, await text(response));
   }

@@ -2,11 +2,13 @@
  * How long the first line of `log --all-nodes`, `explain` and `status` take, as whole processes
  * that ask a real API server: 20 workers with agents, then 5,000 nodes whose agents are simulated.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { median } from '../../perf/measure/statistics.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
@@ -24,17 +26,7 @@ const PORT = replicaPort(0);
 /** Tokens and agents that are made at a time. */
 const AT_ONCE = 16;
 
-const USER = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: jane, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: jane}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
-subjects: [{kind: ServiceAccount, name: jane, namespace: default}]
-`;
+const USER = usersYaml({ jane: ['nodewall-view'] });
 
 kernelSuite('what a cluster with many nodes answers', function () {
   this.timeout(1_800_000);

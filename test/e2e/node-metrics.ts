@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/node-question.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { until } from '../kernel/until.ts';
 import { checkConventions } from '../metrics/exposition.ts';
 import { type AskedBed, NODE, PORTS } from './asked-bed.ts';
@@ -9,17 +10,7 @@ import { closed, type Story } from './story-bed.ts';
 
 /** As in the DaemonSet: nobody else reaches it. */
 const METRICS = '127.0.0.1:9412';
-const SCRAPER = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: prometheus, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: prometheus}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-metrics-reader}
-subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]
-`;
+const SCRAPER = usersYaml({ prometheus: ['nodewall-metrics-reader'] });
 /** Of each line of output: the status, a blank, and the body. */
 const PROGRAM = `
 import { request } from 'node:https';

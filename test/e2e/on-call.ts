@@ -9,6 +9,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { QUESTIONS } from '../../cli/program.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
@@ -20,23 +21,7 @@ const AWAY = 'worker-2';
 /** Somebody's client, which is dropped. */
 const CLIENT = 'other0';
 
-const ON_CALL = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: on-call, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: on-call-view}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
-subjects: [{kind: ServiceAccount, name: on-call, namespace: default}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: on-call-operator}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-operator}
-subjects: [{kind: ServiceAccount, name: on-call, namespace: default}]
-`;
+const ON_CALL = usersYaml({ 'on-call': ['nodewall-view', 'nodewall-operator'] });
 
 interface Created {
   readonly metadata: { readonly creationTimestamp: string };

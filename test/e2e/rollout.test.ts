@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { RolloutStatus } from '../../apis/rollout.ts';
 import { nodewall } from '../cli/command.ts';
+import { usersYaml } from '../cluster/users.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { type RolloutBed, startRolloutBed } from './rollout-bed.ts';
@@ -181,27 +182,7 @@ describe('a rollout over nodes, on a real API server', function () {
   });
 });
 
-const PEOPLE = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: viewer, namespace: default}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: operator, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: viewer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-view}
-subjects: [{kind: ServiceAccount, name: viewer, namespace: default}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: operator}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodewall-operator}
-subjects: [{kind: ServiceAccount, name: operator, namespace: default}]
-`;
+const PEOPLE = usersYaml({ viewer: ['nodewall-view'], operator: ['nodewall-operator'] });
 
 /** Kubeconfigs of two people, each with one of the roles of deploy/rbac.yaml alone. */
 async function people({ cluster }: RolloutBed) {

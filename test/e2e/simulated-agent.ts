@@ -5,9 +5,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Fold, fold } from '../../agent/receive/fold.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
+import { nodeReport } from '../fake/node-report.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 
@@ -132,20 +132,13 @@ export class SimulatedAgent {
   /** Resolves to whether it was accepted. */
   async #report(place: Place, { rules }: NodeState, revision: string): Promise<boolean> {
     const failing = rules.filter(({ source }) => source.generation >= this.failsFrom);
-    const report: NodeReport = {
-      node: this.name,
-      revision,
-      enforced: revision,
-      enabled: true,
+    const report = nodeReport(this.name, revision, {
       failing: failing.map(({ source: { apiGroup, policy, generation, rule } }) => {
         return { apiGroup, policy, generation, rule, reason: 'no such file or directory' };
       }),
       policies: new Set(rules.map(({ source }) => source.policy)).size,
-      hostAddresses: [],
-      version: '0.1.0',
-      dataplane: 'nftables',
       time: new Date().toISOString(),
-    };
+    });
     const answer = await this.#ask(
       place,
       { path: `${NODE_VIEWS_PATH}/${this.name}/status`, method: 'PUT' },

@@ -24,6 +24,7 @@ import {
 import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 import type { ServerEvent } from '../../controller/publish/streams.ts';
 import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
+import { nodeReport } from './node-report.ts';
 
 export const JSON_TYPE = { 'content-type': 'application/json' };
 
@@ -61,18 +62,7 @@ export function objects(pods: number, second = 0): ClusterObjects {
   };
 }
 
-export const REPORT: NodeReport = {
-  node: 'cp-1',
-  revision: 'e.1',
-  enforced: 'e.1',
-  enabled: true,
-  failing: [],
-  policies: 1,
-  hostAddresses: ['192.0.2.0'],
-  version: '0.1.0',
-  dataplane: 'nftables',
-  time: '1970-01-01T00:00:00.000Z',
-};
+export const REPORT = nodeReport('cp-1', 'e.1', { hostAddresses: ['192.0.2.0'] });
 
 /** Tokens describe their identity: `agent NODE`, `user NAME`, with dots for blanks. */
 export function identityOf(token: string, expires: number | null): Identity | null {

@@ -1,6 +1,7 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { NodeMetrics } from '../../controller/metrics/node-metrics.ts';
+import { nodeReport } from '../fake/node-report.ts';
 
 export interface Cluster {
   readonly nodes: number;
@@ -56,15 +57,8 @@ function idOf(rule: number): string {
 }
 
 function reportOf(node: string, revision: number, first: number): NodeReport {
-  return {
-    node,
-    revision: `e.${revision}`,
-    enforced: `e.${revision}`,
-    enabled: true,
-    failing: [],
+  return nodeReport(node, `e.${revision}`, {
     policies: 10,
-    hostAddresses: [],
-    version: '0.1.0',
     totals: {
       drifts: 0,
       rollbacks: 0,
@@ -73,7 +67,5 @@ function reportOf(node: string, revision: number, first: number): NodeReport {
       failsafeRules: 1,
       rules: Array.from({ length: 100 }, (_, i) => [idOf(first + i), revision, 60 * revision]),
     },
-    dataplane: 'nftables',
-    time: '1970-01-01T00:00:00.000Z',
-  };
+  });
 }

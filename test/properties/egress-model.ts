@@ -9,6 +9,7 @@ import {
   type NodeEgress,
   podKey,
 } from '../../apis/egress/node-egress.ts';
+import { fakeNodeEgress } from '../fake/node-egress.ts';
 
 export const EGRESS_NODES = ['a', 'b', 'c'] as const;
 
@@ -65,32 +66,15 @@ export function egressOf(
   return new Map(
     EGRESS_NODES.map((node) => {
       const was = before?.get(node);
-      const now: NodeEgress = {
+      const now = fakeNodeEgress({
         ...parts,
-        ...EMPTY,
         ...(node === 'a' ? source(model) : node === 'b' ? gateway(model) : {}),
-      };
+      });
       const entries = Object.entries(now).map(([key, value]) => [key, like(value, was?.[key as 'slots'])]);
       return [node, like(Object.fromEntries(entries) as NodeEgress, was)];
     }),
   );
 }
-
-const EMPTY = {
-  tunnel: null,
-  sources: new Map(),
-  pods: new Map(),
-  subnets: [],
-  classes: new Map(),
-  outcomes: new Map(),
-  slots: new Map(),
-  peers: new Map(),
-  arrivals: new Map(),
-  served: new Map(),
-  takes: new Map(),
-  owned: [],
-  candidacies: [],
-} satisfies Partial<NodeEgress>;
 
 const END = { node: 'b', address: '192.0.2.2', mac: '0e:00:00:00:00:02' };
 

@@ -9,6 +9,7 @@ import type { EgressStatus } from '../../../controller/status/egress/egress-stat
 import type { EgressVersion } from '../../../controller/status/egress/egress-versions.ts';
 import { EgressStatusKeeper } from '../../../controller/status/egress/keeper.ts';
 import type { StatusWriter } from '../../../controller/status/writer.ts';
+import { nodeReport } from '../../fake/node-report.ts';
 import { Process, type World } from './world.ts';
 
 /** A state of the API. */
@@ -143,17 +144,5 @@ export class SimController {
 }
 
 function reportOf(node: string): NodeReport {
-  return {
-    node,
-    revision: null,
-    enforced: null,
-    enabled: true,
-    failing: [],
-    policies: 0,
-    hostAddresses: [],
-    version: '0.1.0',
-    features: ['egress'],
-    dataplane: 'nftables',
-    time: '2026-01-01T00:00:00Z',
-  };
+  return nodeReport(node, null, { policies: 0, features: ['egress'] });
 }
