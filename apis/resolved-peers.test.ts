@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { addressSet, compiledRule, stateOf } from '../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, stateOf } from '../test/fake/node-state.ts';
 import type { RulePeer } from './compiled.ts';
 import { DEFAULT_CONFIG } from './config.ts';
 import { resolvedPeers } from './resolved-peers.ts';

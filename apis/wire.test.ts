@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { compiledRule } from '../test/fake/compiled-rule.ts';
+import { compiledRule } from '../test/fake/node-state.ts';
 import type { RulePeer } from './compiled.ts';
 import { toCompiledRule, toWrittenRule, type WrittenRule } from './wire.ts';
 

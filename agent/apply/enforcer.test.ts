@@ -5,7 +5,7 @@ import { present } from '../../lib/sharing/present.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fake-kernel.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
-import { toNftError } from '../../test/fake/refusal.ts';
+import { toNftError } from '../../test/fake/table.ts';
 import { tamper } from '../../test/fake/third-party.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';

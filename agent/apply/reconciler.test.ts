@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { asRuleset } from '../../test/fake/as-ruleset.ts';
-import { type FakeKernel, fakeKernel } from '../../test/fake/fake-kernel.ts';
-import { interrupted } from '../../test/fake/interrupt.ts';
-import { listing } from '../../test/fake/listing.ts';
+import { type FakeKernel, fakeKernel, interrupted, listing } from '../../test/fake/fake-kernel.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from '../../test/fake/node-state.ts';
-import { toNftError } from '../../test/fake/refusal.ts';
-import { watchVerdicts } from '../../test/fake/steps.ts';
+import { asRuleset, watchVerdicts } from '../../test/fake/steps.ts';
+import { toNftError } from '../../test/fake/table.ts';
 import { TAMPERING_NAMES, type Tampering, tamper, tampering } from '../../test/fake/third-party.ts';
 import { type Scenario, scenario } from '../../test/generate/scenario.ts';
 import { cidr, tcp } from '../../test/kernel/manifests.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/node-state.ts';
 import { mayDeny } from './connection-judge.ts';
 
 const members = (...addresses: readonly string[]) => addressSet('s', { members: toMemberSet([], addresses) });

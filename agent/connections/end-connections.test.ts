@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ConntrackEntry, NftError, type TcpSocketName } from 'nftables-napi';
-import { compiledRule } from '../../test/fake/compiled-rule.ts';
+import { compiledRule } from '../../test/fake/node-state.ts';
 import type { Denial } from './connection-judge.ts';
 import { type EndOptions, endConnections } from './end-connections.ts';
 

@@ -3,7 +3,7 @@ import { emptyNodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { type Applied, RefusedError } from '../apply/dataplane.ts';
 import { render } from '../render/render.ts';
 import { EgressReconciler } from './egress-reconciler.ts';

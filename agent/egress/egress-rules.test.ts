@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { EgressPolicyName } from '../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { EGRESS_RULES } from './egress-rules.ts';
 
 const POLICY: EgressPolicyName = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { toEgressMemory, withLingering, withMemory } from './lingering.ts';
 
 describe('EgressMemory', () => {

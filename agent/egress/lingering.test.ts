@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { EgressSlot, NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { endedConnections, toEgressMemory, withLingering, withMemory } from './lingering.ts';
 import { slotMark, takeMark } from './render/marks.ts';
 

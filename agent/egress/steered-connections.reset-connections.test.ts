@@ -3,7 +3,7 @@ import type { ConntrackEntry } from 'nftables-napi';
 import type { EgressOutcome, NodeEgress } from '../../apis/egress/node-egress.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { ENDED, slotMark, takeMark } from './render/marks.ts';
 import { EgressHistory, resetConnections } from './steered-connections.ts';
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EgressOutcome } from '../../apis/egress/node-egress.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { stateOf } from '../../test/fake/compiled-rule.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { stateOf } from '../../test/fake/node-state.ts';
 import { SteeredConnections } from './steered-connections.ts';
 
 const NONE = stateOf([]);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Ends, scannedConnection } from '../../test/fake/scanned-connection.ts';
+import { type Ends, scannedConnection } from '../../test/fake/record.ts';
 import { ConnectionReader, FlowFacts, type TrackedFlow } from './flow-facts.ts';
 import { FlowInventory } from './flow-inventory.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { BegunBatch } from 'nftables-napi';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
-import { type Ends, scannedConnection } from '../../test/fake/scanned-connection.ts';
+import { type Ends, scannedConnection } from '../../test/fake/record.ts';
 import { FlowFacts } from './flow-facts.ts';
 import { FlowInventory } from './flow-inventory.ts';
 import { FlowWatch, MOST_EVENTS } from './flow-watch.ts';

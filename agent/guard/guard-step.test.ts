@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { GuardWorld } from '../../test/fake/guard-world.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import type { GuardState, GuardTimes } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';

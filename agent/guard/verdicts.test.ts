@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
-import { nodeState } from '../../test/fake/node-state.ts';
+import { compiledRule, nodeState, stateOf } from '../../test/fake/node-state.ts';
 import { policy, type Rule } from '../../test/kernel/manifests.ts';
 import { policyChanges } from './holds.ts';
 import type { OutwardProbe } from './probes.ts';

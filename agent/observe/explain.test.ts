@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Explanation, Flow } from '../../apis/flow.ts';
-import { FLOW, OPEN } from '../../test/fake/flow.ts';
-import { fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
+import { FLOW, fromPods, ingress, nodeState, OPEN, pod } from '../../test/fake/node-state.ts';
 import { cidr, policy, type Rule, tcp } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
 

@@ -3,9 +3,8 @@ import { type Config, EXEMPTIONS } from '../../apis/config.ts';
 import { OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import type { Flow } from '../../apis/flow.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { FLOW, OPEN } from '../../test/fake/flow.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
-import { nodeState } from '../../test/fake/node-state.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
+import { FLOW, nodeState, OPEN } from '../../test/fake/node-state.ts';
 import { policy } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
 

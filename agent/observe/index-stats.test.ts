@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState, PortMatch } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../test/fake/index-rule.ts';
+import { addressSet, compiledRule, fromSet, peersOf, stateOf } from '../../test/fake/node-state.ts';
 import { indexStats, type PartStats } from './index-stats.ts';
 
 /** Without a failsafe list there is one index. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { item, items } from '../../test/fake/index-rule.ts';
+import { item, items } from '../../test/fake/node-state.ts';
 import { buildIndex, type Dispatched, type LookupFields } from '../render/index/build.ts';
 import type { MatchEntry } from '../render/index/match-entry.ts';
 import { planIndex } from '../render/index/planner.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/node-state.ts';
 import { controllersOf, withControllers } from './destinations.ts';
 
 describe('addresses of controllers from the API server', () => {

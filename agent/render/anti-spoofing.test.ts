@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, stateOf } from '../../test/fake/node-state.ts';
 import { nftOwners } from '../record/accounting.ts';
 import { iptablesRenderer } from './iptables/render.ts';
 import { chainLines } from './nft-text.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { formatFamily, toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/node-state.ts';
 import { chainLines } from './nft-text.ts';
 import { render, renderer } from './render.ts';
 

@@ -4,7 +4,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ResolvedPeer } from '../../apis/resolved-peers.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule } from '../../test/fake/node-state.ts';
 import { ruleText, setLines } from './nft-text.ts';
 import { type RuleParts, ruleChain } from './rule-chain.ts';
 import { SetMatches } from './rule-matches.ts';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { freePorts } from '../../test/cluster/ports.ts';
+import { freePorts } from '../../test/cluster/daemon.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/control-plane.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';

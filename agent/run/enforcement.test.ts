@@ -9,10 +9,16 @@ import { formatMembers, toMemberSet } from '../../lib/net/member-set.ts';
 import { systemClock, type WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { type FakeDns, fakeDns } from '../../test/dns/server.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
-import { closing, nodeState } from '../../test/fake/node-state.ts';
+import {
+  addressSet,
+  closing,
+  compiledRule,
+  fromSet,
+  nodeState,
+  stateOf,
+} from '../../test/fake/node-state.ts';
 import { RefusedError } from '../apply/dataplane.ts';
 import { type Enforced, Enforcer } from '../apply/enforcer.ts';
 import { envelopeOf, withResolved } from '../apply/envelope.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { AddressSet } from '../../apis/compiled.ts';
-import { addressSet, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, stateOf } from '../../test/fake/node-state.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
 import { localPodsOverlay } from './layers.ts';
 

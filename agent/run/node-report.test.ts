@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import { keyText } from '../../test/fake/fake-wireguard.ts';
+import { keyText } from '../../test/fake/fake-routes.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { type AgentState, initialState } from './agent-state.ts';
 import { nodeReport } from './node-report.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { emptyNodeState } from '../../apis/compiled.ts';
-import { seriesOf, valuesOf } from '../../test/metrics/exposition.ts';
+import { seriesOf, valuesOf } from '../../test/metrics/promtool.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { egressMetrics } from '../egress/egress-metrics.ts';
 import { prometheusMetrics } from './prometheus.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { compiledRule, stateOf } from '../../test/fake/node-state.ts';
 import { usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
 describe('linkgroups', () => {

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createAuthority } from '../../test/cluster/certificates.ts';
-import { kubeconfig } from '../../test/cluster/kubeconfig.ts';
+import { kubeconfig } from '../../test/cluster/cluster-files.ts';
 import type { NodeAddresses } from './network.ts';
 
 interface KeysOptions {

@@ -3,7 +3,7 @@
  * computed.
  */
 import type { Verdict } from '../../apis/flow.ts';
-import type { AddressPlan } from '../../test/netns/address-plan.ts';
+import type { AddressPlan } from '../../test/netns/topology.ts';
 
 export type PlaceName = keyof typeof PLACES;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import { seenKind, seenOn } from '../../test/fake/seen-kind.ts';
+import { seenKind, seenOn } from '../../test/fake/record.ts';
 import { AdviceCollector } from './advice-collector.ts';
 
 const PODS = 8;

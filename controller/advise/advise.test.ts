@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObjects, Rule } from '../../apis/objects.ts';
-import { NOW, seenKind, seenOn } from '../../test/fake/seen-kind.ts';
+import { NOW, seenKind, seenOn } from '../../test/fake/record.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
 import { AdviceCollector, type Guarantee } from './advice-collector.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import { seenKind } from '../../test/fake/seen-kind.ts';
+import { seenKind } from '../../test/fake/record.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
 import { NodeClass, type SeenUse } from './node-class.ts';
 import { scanners, sortOwners } from './odd-source.ts';

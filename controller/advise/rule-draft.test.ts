@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { parseAddress } from '../../lib/net/address.ts';
-import { seenKind } from '../../test/fake/seen-kind.ts';
+import { seenKind } from '../../test/fake/record.ts';
 import { joinDrafts, type RuleDraft, toAdvisedRule } from './rule-draft.ts';
 import { evidenceOf } from './seen-service.ts';
 

@@ -11,7 +11,7 @@ import {
   type Rule,
 } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { fromSet } from '../../test/fake/compiled-rule.ts';
+import { fromSet } from '../../test/fake/node-state.ts';
 import { compile, compiler } from './compile.ts';
 
 const drop: Rule = { name: 'r', action: 'Drop' };

@@ -16,8 +16,8 @@ import type {
   ServicePort,
 } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { fromSet } from '../../test/fake/compiled-rule.ts';
-import { plainCompiled } from '../../test/properties/plain-compiled.ts';
+import { fromSet } from '../../test/fake/node-state.ts';
+import { plainCompiled } from '../../test/properties/pipeline.ts';
 import { compile, compiler } from './compile.ts';
 
 const labelled = (name: string): LabelSelector => ({ matchLabels: { name } });

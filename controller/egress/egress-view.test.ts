@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { finish } from '../../lib/sharing/stepwise.ts';
-import { stateOf } from '../../test/fake/compiled-rule.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
+import { stateOf } from '../../test/fake/node-state.ts';
 import { EGRESS_VIEW } from './egress-view.ts';
 
 const OWN = fakeNodeEgress({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { allNodes } from '../../test/metrics/all-nodes.ts';
-import { seriesOf, valuesOf } from '../../test/metrics/exposition.ts';
+import { seriesOf, valuesOf } from '../../test/metrics/promtool.ts';
 import { MOST_RULES, NodeMetrics } from './node-metrics.ts';
 
 const REPORT = {

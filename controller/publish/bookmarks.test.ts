@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { NO_OBJECTS } from '../../apis/objects.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { compile } from '../compile/compile.ts';
 import { Bookmarks, bookmarkCounts } from './bookmarks.ts';
 

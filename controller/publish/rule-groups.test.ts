@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import { fromSet } from '../../test/fake/compiled-rule.ts';
+import { fromSet } from '../../test/fake/node-state.ts';
 import { diffGroups, groupsOf, type RuleGroup } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 

@@ -3,7 +3,7 @@ import type { HeldKind, HeldView } from '../../apis/held-view.ts';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Rule } from '../../apis/objects.ts';
 import type { Update } from '../../apis/stream.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { compile } from '../compile/compile.ts';
 import { type Line, messageBodies } from './bodies.ts';
 import { changeMessages, nothingPublished } from './changes.ts';

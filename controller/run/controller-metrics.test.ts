@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { seriesOf } from '../../test/metrics/exposition.ts';
+import { seriesOf } from '../../test/metrics/promtool.ts';
 import { watchCounts } from '../watch/cluster/watch-notice.ts';
 import { controllerMetrics } from './controller-metrics.ts';
 

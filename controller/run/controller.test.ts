@@ -10,7 +10,7 @@ import { systemClock } from '../../lib/process/clock.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
-import { freePorts } from '../../test/cluster/ports.ts';
+import { freePorts } from '../../test/cluster/daemon.ts';
 import { until } from '../../test/kernel/until.ts';
 import { LEAST_SERVING } from '../replicas/handover.ts';
 import { Controller } from './controller.ts';

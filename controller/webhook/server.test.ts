@@ -8,8 +8,8 @@ import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/prom
 import { connect as connectTls } from 'node:tls';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { plainStep } from '../../test/abuse/bodies.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
-import { plainStep } from '../../test/fake/plain-steps.ts';
 import type { AdmissionWorld } from './admission.ts';
 import { admitBody } from './admit-body.ts';
 import { type WebhookOptions, webhookHandler, webhookServer } from './server.ts';

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { addressPlan } from '../../test/netns/address-plan.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { agentCommand, logLines } from '../measure/agent.ts';

@@ -1,8 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bootUnits } from '../../agent/boot/boot-unit.ts';
-import { addressPlan } from '../../test/netns/address-plan.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { type ClusterSize, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { agentCommand } from '../measure/agent.ts';

@@ -1,14 +1,12 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressPlan } from '../../test/netns/address-plan.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { ruleSet } from '../generate/kinds.ts';
 import { listText } from '../generate/manifests.ts';
 import { clusterObjects, type RuleSet, writeRuleSet } from '../generate/ruleset.ts';
 import { type MeasuredAgent, startAgent } from '../measure/agent.ts';
 import { amount, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
-
 import { median } from '../measure/statistics.ts';
 
 const RULES = 10_000;

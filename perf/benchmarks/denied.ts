@@ -5,9 +5,8 @@
  * from a driver's poll), all in one system call. The processor time of that thread is the receive
  * path's, from the frame to the drop: neither a sender nor other processes are in it.
  */
-import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { type Flood, inject, readyForFlood } from '../inject/inject.ts';
 import { ALLOWED, type DenyingRules, prepareDenying } from '../layouts/denying.ts';
 import { DROP_TITLES, DROPS, type Drop, dropText, loadText, NOTRACK } from '../layouts/drops.ts';

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressPlan } from '../../test/netns/address-plan.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { KIND_TITLES, KINDS, type Kind, ruleSet } from '../generate/kinds.ts';
 import { writeRuleSet } from '../generate/ruleset.ts';

@@ -1,11 +1,9 @@
 import { join } from 'node:path';
-import { addressPlan } from '../../test/netns/address-plan.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { type ClusterSize, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { atMost, type Benchmark, type Figure, figure, type Settings, trials } from '../measure/figure.ts';
-import type { TrialName } from '../measure/process.ts';
-import { column, runTrial } from '../measure/process.ts';
+import { column, runTrial, type TrialName } from '../measure/process.ts';
 import type { Variant } from '../trials/stages.ts';
 
 const VARIANTS = ['nft', 'legacy'] as const satisfies readonly Variant[];

@@ -1,7 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { addressPlan } from '../../test/netns/address-plan.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { ruleSet } from '../generate/kinds.ts';
 import { distinctSets } from '../generate/large.ts';
 import { type RuleSet, writeRuleSet } from '../generate/ruleset.ts';

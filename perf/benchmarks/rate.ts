@@ -12,7 +12,7 @@ import { median } from '../measure/statistics.ts';
 /** The last rule in order is the one that lets the client in. */
 export const RULE = THOUSAND_RULES.rules - 1;
 export const CLIENT = '10.100.0.0/24';
-/** Of test/netns/address-plan.ts. */
+/** Of test/netns/topology.ts. */
 export const NODE_ADDRESS = '10.90.0.10';
 
 const FIREWALLS = ['none', 'stateful', 'indexed', 'linear'] as const;

@@ -1,16 +1,14 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
 import { NODE_NAME, nodes, portOf, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests, yamlText } from '../generate/manifests.ts';
 import { agentCommand, startAgent } from '../measure/agent.ts';
 import type { Rate } from '../measure/connections.ts';
 import { amount, atLeast, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
-
 import { CLIENT, RULE, trial } from './rate.ts';
 
 const PORT = 9000;

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type AddressPlan, addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { type AddressPlan, addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
 import {
   hasClient,

@@ -1,9 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { type Floor, kernelFloor } from '../floor/floor.ts';
 import { ruleSet } from '../generate/kinds.ts';
 import { addressLists, distinctSets, ipv4Only, withCrowd } from '../generate/large.ts';

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
-import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { distinctSets } from '../generate/large.ts';
 import { writeYamlFiles } from '../generate/ruleset.ts';
 import { startAgent } from '../measure/agent.ts';

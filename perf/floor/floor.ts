@@ -1,6 +1,6 @@
 /** The kernel's own cost of the smallest transactions: what no agent can go below. */
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { cProgram } from '../../test/probe/c-program.ts';
+import { cProgram } from '../../test/probe/probe.ts';
 
 export const FLOORS = ['element', 'chain', 'rule', 'sets', 'setsByName', 'setsAndRules'] as const;
 export type Floor = (typeof FLOORS)[number];

@@ -32,7 +32,7 @@ export const KIND_TITLES: Readonly<Record<Kind, string>> = {
 };
 
 /**
- * Addresses of test/netns/address-plan.ts; no rule but the last one is for the client's
+ * Addresses of test/netns/topology.ts; no rule but the last one is for the client's
  * connections.
  */
 const V4 = { source: '10.100.0.10', destination: '10.90.0.10' };

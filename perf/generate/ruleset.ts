@@ -52,7 +52,7 @@ export interface RuleSet {
 }
 
 /**
- * What a benchmark opens: TCP, from an address of test/netns/address-plan.ts's first client to the
+ * What a benchmark opens: TCP, from an address of test/netns/topology.ts's first client to the
  * Node's first.
  */
 export interface Connection {

@@ -1,7 +1,8 @@
 /** Packets that enter a namespace at an interface without a sender: inject.c. */
+
 import { text } from 'node:stream/consumers';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { cProgram } from '../../test/probe/c-program.ts';
+import { cProgram } from '../../test/probe/probe.ts';
 import { ALONE } from '../measure/connections.ts';
 
 /** `native` and `generic`: an XDP program drops them, in the driver's place or at the interface. */

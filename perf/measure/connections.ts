@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
+import { addressPlan, createTopology } from '../../test/netns/topology.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
 import type { Connection } from '../generate/ruleset.ts';
 

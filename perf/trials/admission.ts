@@ -1,4 +1,5 @@
 /** The webhook of a controller, sent the largest policies and bodies by another thread. */
+
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
@@ -8,9 +9,8 @@ import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
-import { largest, onPort } from '../../test/abuse/bodies.ts';
+import { largest, onPort, plainStep } from '../../test/abuse/bodies.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
-import { plainStep } from '../../test/fake/plain-steps.ts';
 import { processorTimeOf } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 import { answer } from './trial.ts';

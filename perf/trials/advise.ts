@@ -5,7 +5,7 @@ import { NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
 import { guarantees } from '../../cli/advise.ts';
 import { AdviceCollector } from '../../controller/advise/advice-collector.ts';
 import { advise } from '../../controller/advise/advise.ts';
-import { NOW, seenKind, seenOn } from '../../test/fake/seen-kind.ts';
+import { NOW, seenKind, seenOn } from '../../test/fake/record.ts';
 import type { AdviseInput } from '../measure/advise.ts';
 import { answer, timed, trialInput } from './trial.ts';
 

@@ -1,7 +1,8 @@
 /** How long the page about all nodes takes, and how long others wait meanwhile. */
+
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { allNodes } from '../../test/metrics/all-nodes.ts';
-import { seriesOf } from '../../test/metrics/exposition.ts';
+import { seriesOf } from '../../test/metrics/promtool.ts';
 import { answer, timed, trialInput } from './trial.ts';
 
 const cluster = allNodes(trialInput<{ nodes: number; rules: number }>());

@@ -15,7 +15,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { EgressArrival, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
-import { fakeNodeEgress } from '../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { median } from '../measure/statistics.ts';
 import { answer, timed, trialInput } from './trial.ts';
 

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import { nodeReport } from '../fake/node-report.ts';
+import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
 import { closed, everything } from './clients.ts';
-import { ControlPlane } from './control-plane.ts';
+import { ControlPlane } from './served.ts';
 
 const REPORT = nodeReport('node-3', 'e.1');
 const LIMITS = {

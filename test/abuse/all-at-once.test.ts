@@ -3,13 +3,13 @@
  * controller, while agents follow and policies change. No change is missed or late, the leader
  * stays, reviews and health checks go on, and memory stays within the bound of docs/cluster.md.
  */
+
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { ATTACKS, POST_JSON } from './attacks.ts';
 import { BODIES, reviewOf } from './bodies.ts';
-import { assertInTime, assertMemory } from './bounds.ts';
-import { Churn } from './churn.ts';
+import { assertInTime, assertMemory, Churn } from './churn.ts';
 
 /** The attackers have half of this time (milliseconds). */
 const TIME = 8_000;

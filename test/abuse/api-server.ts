@@ -1,10 +1,11 @@
 /**
  * What a controller needs of an API server, in this process: lists, watches, reviews, its Lease.
  */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { type FakeApi, type FakeObject, fakeApi } from '../fake/fake-api.ts';
-import { identityOf } from './identity.ts';
+import { identityOf } from './clients.ts';
 
 export const POLICIES = '/apis/nodewall.io/v1alpha1/clusternetworkpolicies';
 export const NODES = '/api/v1/nodes';

@@ -8,7 +8,7 @@ import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { BODIES, NESTED, reviewOf } from './bodies.ts';
 import type { Clients } from './clients.ts';
 
-export interface Attack {
+interface Attack {
   readonly clients: number;
   /** Milliseconds. */
   readonly pause: number;

@@ -1,5 +1,6 @@
 /** The largest bodies of reviews, each a list, map or text that some step reads. */
 import { MOST } from '../../apis/schema/crd-parts.ts';
+import { WEBHOOK_STEPS, type WebhookStep } from '../../controller/kubeapi/certificates/webhook-paths.ts';
 
 /** Characters of the part that is repeated: the body stays below the size that is refused. */
 const SIZE = 4_000_000;
@@ -129,3 +130,8 @@ export function largest(name: string, ofPort: (index: number) => object): object
   return { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', metadata: { name }, spec };
 }
 export const onPort = (index: number): object => ({ ports: [{ protocol: 'TCP', port: index + 1 }] });
+
+/** Paths that anybody can guess (`/mutate`, `/validate`, `/use`), for tests of the answers. */
+export function plainStep(path: string): WebhookStep | null {
+  return WEBHOOK_STEPS.find((step) => path === `/${step}`) ?? null;
+}

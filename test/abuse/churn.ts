@@ -8,13 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import { snapshot } from '../../apis/wire.ts';
 import { LEASE_TIMES } from '../../controller/kubeapi/lease/election.ts';
+import { SERVER_LIMITS } from '../../controller/publish/server-limits.ts';
 import { until } from '../kernel/until.ts';
 import { toState } from '../properties/pipeline.ts';
 import { ApiServer, NODES, POLICIES } from './api-server.ts';
 import type { AttackersAnswer, AttackersInput, AttackersOrder } from './attackers.ts';
 import { VICTIM } from './attacks.ts';
-import { Follower } from './follower.ts';
-import { KernelAgent } from './kernel-agent.ts';
+import { Follower, KernelAgent } from './follower.ts';
 import { RunningController } from './running-controller.ts';
 
 const FOLLOWERS = 8;
@@ -26,21 +26,21 @@ const PAUSE = 50;
 const MISSED = 20_000;
 
 /** Milliseconds from a change of a policy in the API server, one value for each change. */
-export interface Times {
+interface Times {
   /** Until the last follower has rendered it. */
   readonly rendered: number[];
   /** Until the kernel has its rule. */
   readonly inKernel: number[];
 }
 
-export interface Compared {
+interface Compared {
   readonly quiet: Times;
   readonly attacked: Times;
   /** Milliseconds that as much work took elsewhere on the machine during the attacks, at worst. */
   readonly elsewhere: number;
 }
 
-export interface Comparison {
+interface Comparison {
   readonly rounds: number;
   /** Milliseconds, of each round without the attacks, and as much with them. */
   readonly time: number;
@@ -275,4 +275,32 @@ function lastChange(index: number, count: number): string {
 
 function linesOf(state: NodeState): string {
   return [...snapshot(state)].map((message) => JSON.stringify(message)).join('\n');
+}
+
+const MiB = 1 << 20;
+const FACTOR = 5;
+/** Milliseconds: a shorter worst time without attacks is luck. */
+const LEAST = 100;
+
+/**
+ * The worst time under attack is at most five times the worst without; or, where other programs had
+ * the processors meanwhile, five times what as much work took elsewhere.
+ */
+export function assertInTime({ quiet, attacked, elsewhere }: Compared): void {
+  for (const end of ['rendered', 'inKernel'] as const) {
+    const [without, under] = [Math.max(...quiet[end]), Math.max(...attacked[end])];
+    const found = `${end}: ${under.toFixed()} ms under attack (${attacked[end].length} changes), ${without.toFixed()} ms without (${quiet[end].length}), as much work elsewhere ${elsewhere.toFixed()} ms`;
+    assert.ok(under <= FACTOR * Math.max(without, LEAST, elsewhere), found);
+  }
+}
+
+/**
+ * The bound of docs/cluster.md: 64 MiB for bodies, 0.5 GiB for the process that checks them, 64 KiB
+ * for each connection.
+ *
+ * @param grown bytes more than before all attacks
+ */
+export function assertMemory(grown: number): void {
+  const bound = (64 + 512) * MiB + SERVER_LIMITS.connections * 64 * 1024;
+  assert.ok(grown < bound, `${Math.round(grown / MiB)} MiB more, and at most ${bound / MiB} are allowed`);
 }

@@ -4,13 +4,15 @@ import { type RequestOptions, request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import type { Identity } from '../../controller/publish/auth.ts';
+import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 
 /** Attackers and agents have addresses of the loopback network. */
-export interface From {
+interface From {
   readonly from?: string;
 }
 
-export interface Answer {
+interface Answer {
   readonly code: number;
   readonly body: string;
   readonly headers: IncomingMessage['headers'];
@@ -126,4 +128,12 @@ export async function everything(socket: TLSSocket): Promise<string> {
   socket.on('data', (chunk) => chunks.push(chunk));
   await closed(socket);
   return Buffer.concat(chunks).toString('latin1');
+}
+
+/** `agent.NODE` and `user.NAME` are tokens; of all others nobody is the owner. */
+export function identityOf(authorization = ''): Identity | null {
+  const [, kind, name = ''] = /^Bearer (agent|user)\.(\S+)$/.exec(authorization) ?? [];
+  if (kind === undefined) return null;
+  const extra = kind === 'agent' ? { 'authentication.kubernetes.io/node-name': [name] } : {};
+  return { username: kind === 'agent' ? AGENT_USER : name, uid: '', groups: [], extra, expires: null };
 }

@@ -1,9 +1,9 @@
 /** Each attack by itself, while agents follow and policies change. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { ATTACKS } from './attacks.ts';
-import { assertInTime, assertMemory } from './bounds.ts';
-import { Churn } from './churn.ts';
+import { assertInTime, assertMemory, Churn } from './churn.ts';
 
 /** Milliseconds, of each attack; half of it is without. */
 const TIME = 30_000;

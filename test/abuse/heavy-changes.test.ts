@@ -3,6 +3,7 @@
  * them. Where there are Guardrails, a change that is not evaluated in time is refused: those of
  * others must not be.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -11,11 +12,10 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { IMPACT_LIMITS, ImpactProcess } from '../../controller/impact/impact-process.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
-import { plainStep } from '../fake/plain-steps.ts';
 import { cidr, node, policy, tcp } from '../kernel/manifests.ts';
-import { addressPlan } from '../netns/address-plan.ts';
+import { addressPlan } from '../netns/topology.ts';
 import { toClusterObjects } from '../properties/pipeline.ts';
-import { onStairs, reviewOf } from './bodies.ts';
+import { onStairs, plainStep, reviewOf } from './bodies.ts';
 
 const ROUNDS = process.env.NODEWALL_RUNS === undefined ? 3 : 5;
 const NODE = node(addressPlan());

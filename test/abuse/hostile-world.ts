@@ -53,7 +53,7 @@ const NOBODY = [
 ];
 
 /** A process that does deeds in a namespace. */
-export class HostileProcess {
+class HostileProcess {
   readonly #child: ReturnType<Namespace['spawn']>;
   readonly #waiting = new Map<number, (answer: HostileAnswer) => void>();
   #last = 0;

@@ -4,6 +4,7 @@
  * page says they can't do they must not be able to; nothing ends, opens or waits meanwhile.
  * NODEWALL_MINUTES is the time of each (60: an hour), NODEWALL_SEED repeats the same acts.
  */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { until } from '../kernel/until.ts';
 import { ACTORS, type Actor } from './hostile-actors.ts';
 import { HIDDEN, type HostileWorld, hostileWorld } from './hostile-world.ts';
-import { rssOfTree } from './memory.ts';
+import { rssOfTree } from './running-controller.ts';
 
 const MINUTES = Number(process.env.NODEWALL_MINUTES ?? '10');
 const SEED = Number(process.env.NODEWALL_SEED ?? Math.floor(Math.random() * 2 ** 31));

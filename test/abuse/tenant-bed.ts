@@ -20,14 +20,13 @@ import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { loadKubeConfig } from '../../controller/kubeapi/load-kubeconfig.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
+import { freePorts } from '../cluster/daemon.ts';
 import { Heartbeats } from '../e2e/heartbeats.ts';
-import { nodeReport } from '../fake/node-report.ts';
+import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
-import { rssOfTree } from './memory.ts';
-import { ADDRESS, networks, OWN, randomNetwork, specOf } from './tenant-objects.ts';
+import { rssOfTree } from './running-controller.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 const GATEWAYS = ['gw-1', 'gw-2'] as const;
@@ -37,13 +36,13 @@ const BEAT = 200;
 const PATIENCE = 4_000;
 const POLICIES = '/apis/nodewall.io/v1alpha1/namespaces';
 
-export interface TenantsOptions {
+interface TenantsOptions {
   readonly tenants: number;
   readonly podsOfEach: number;
 }
 
 /** ConfigMaps cost the API server as much, and nodewall nothing. */
-export type Edited = 'egresspolicies' | 'configmaps';
+type Edited = 'egresspolicies' | 'configmaps';
 
 /** The counts of some time. */
 export interface Seen {
@@ -374,4 +373,52 @@ function noCounts() {
     longestAnswer: 0,
     unanswered: [] as string[],
   };
+}
+
+/** Seconds: a machine with much other work may not let the test send for two. */
+const LEASE = 8;
+
+const ADDRESS = '203.0.113.1';
+/** The administrator's gateways, and a policy that needs the floating address. */
+const OWN = `
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec: {nodeName: worker, containers: [{name: c, image: none}]}
+---
+apiVersion: nodewall.io/v1alpha1
+kind: EgressGateway
+metadata: {name: pool}
+spec:
+  nodeSelector: {matchLabels: {gateway: "true"}}
+  addresses: {pools: [{ranges: [${ADDRESS}]}]}
+  failover: {leaseSeconds: ${LEASE}}
+  allowedNamespaces: {}
+---
+apiVersion: nodewall.io/v1alpha1
+kind: EgressGateway
+metadata: {name: nodes}
+spec: {nodeSelector: {matchLabels: {gateway: "true"}}, allowedNamespaces: {}}
+---
+apiVersion: nodewall.io/v1alpha1
+kind: EgressPolicy
+metadata: {name: web, namespace: shop}
+spec: {gateway: pool, appliedTo: [{podSelector: {matchLabels: {app: web}}}]}
+`;
+
+function specOf(index: number): object {
+  return { priority: index, appliedTo: [{ podSelector: {} }], gateway: 'nodes', to: networks() };
+}
+
+/** As many as each of a tenant's policies may have, if all have the same number. */
+function networks(): string[] {
+  const { policies, networks: most } = DEFAULT_EGRESS_CONFIG.namespaceLimits;
+  return Array.from({ length: Math.floor(most / policies) }, randomNetwork);
+}
+
+function randomNetwork(): string {
+  const one = (most: number): number => Math.floor(Math.random() * most);
+  return `${11 + one(80)}.${one(256)}.${one(256)}.0/24`;
 }

@@ -2,6 +2,7 @@
  * A stranger sends one token after the other to the port for agents, and the API server answers no
  * review of them: the Lease must still be renewed.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -18,7 +19,7 @@ import { systemClock } from '../../lib/process/clock.ts';
 import { EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { createAuthority } from '../cluster/certificates.ts';
-import { freePorts } from '../cluster/ports.ts';
+import { freePorts } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
 
 const TOKENS = 300;

@@ -3,6 +3,7 @@
  * that some step reads. One that needs quadratic time would take minutes, on the thread that also
  * renews the Lease and serves every agent.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -14,8 +15,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { ADMISSION_LIMITS, AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookHandler } from '../../controller/webhook/server.ts';
-import { plainStep } from '../fake/plain-steps.ts';
-import { BODIES, largest, NESTED, onPort, reviewOf } from './bodies.ts';
+import { BODIES, largest, NESTED, onPort, plainStep, reviewOf } from './bodies.ts';
 
 /** Milliseconds. The slowest takes less than a second on a machine with nothing else to do. */
 const LIMIT = 30_000;

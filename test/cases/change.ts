@@ -10,8 +10,7 @@ import { compiler } from '../../controller/compile/compile.ts';
 import { nodeViewer } from '../../controller/publish/node-view.ts';
 import { type FakeKernel, fakeKernel } from '../fake/fake-kernel.ts';
 import type { Expectation } from './case.ts';
-import type { Inputs } from './inputs.ts';
-import { keptFrom } from './kept-objects.ts';
+import { type Inputs, keptFrom } from './inputs.ts';
 
 /** What the last step changes in the kernel, from the state of the steps before it. */
 export async function changeText({ node, steps }: Expectation, history: readonly Inputs[]): Promise<string> {

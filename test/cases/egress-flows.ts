@@ -3,7 +3,7 @@ import { compileEgress } from '../../controller/egress/compile-egress.ts';
 import { type EgressExplainer, egressExplainer } from '../../controller/egress/decide.ts';
 import type { Fence } from '../docs/markdown.ts';
 import { describePermission, egressOracle, isPermitted } from '../oracle/egress/egress-oracle.ts';
-import { formatEgressAnswer, parseEgressFlowLine } from './egress-flow-line.ts';
+import { formatEgressAnswer, parseEgressFlowLine } from './flow-line.ts';
 import type { Inputs } from './inputs.ts';
 
 /** The flows as they are written, each with its answer; comments and empty lines stay. */

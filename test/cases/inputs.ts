@@ -5,10 +5,11 @@ import { parseDocument } from 'yaml';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import type { NameTable } from '../../apis/names.ts';
-import type { ClusterObjects, Problem } from '../../apis/objects.ts';
-import { claimedIdentity } from '../../apis/validate/metadata.ts';
+import type { ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
+import { claimedIdentity, identityOf } from '../../apis/validate/metadata.ts';
 import { parseNames } from '../../cli/names.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
+import { sameValue } from '../../controller/watch/same-value.ts';
 import type { Fence } from '../docs/markdown.ts';
 import type { Case } from './case.ts';
 
@@ -107,4 +108,34 @@ function fenceValue(fence: Fence | null): object & Readonly<Record<string, reado
 interface Raw {
   readonly kind?: string;
   readonly metadata?: { readonly name?: string };
+}
+
+/**
+ * The objects, with equal ones of the state before in their place: stage 1 keeps the same
+ * JavaScript object for what did not change, and later stages take it for unchanged.
+ */
+export function keptFrom(before: ClusterObjects | null, now: ClusterObjects): ClusterObjects {
+  const known = new Map(
+    Object.values(before ?? {}).flatMap((list: readonly ClusterObject[]) =>
+      list.map((object) => [identityOf(object), object] as const),
+    ),
+  );
+  const kept = <T extends ClusterObject>(object: T): T => {
+    const there = known.get(identityOf(object));
+    return there !== undefined && sameValue(there, object) ? (there as T) : object;
+  };
+  return {
+    nodes: now.nodes.map(kept),
+    namespaces: now.namespaces.map(kept),
+    pods: now.pods.map(kept),
+    services: now.services.map(kept),
+    endpointSlices: now.endpointSlices.map(kept),
+    groups: now.groups.map(kept),
+    tiers: now.tiers.map(kept),
+    policies: now.policies.map(kept),
+    guardrails: now.guardrails.map(kept),
+    egressGateways: now.egressGateways.map(kept),
+    egressPolicies: now.egressPolicies.map(kept),
+    insideNetworks: now.insideNetworks.map(kept),
+  };
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { parseMarkdown, replaceFences } from '../docs/markdown.ts';
 import { parseCases } from './case.ts';
-import { parseEgressFlowLine } from './egress-flow-line.ts';
-import { formatAnswer, parseFlowLine } from './flow-line.ts';
+import { formatAnswer, parseEgressFlowLine, parseFlowLine } from './flow-line.ts';
 
 const FENCE = '```';
 

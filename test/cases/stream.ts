@@ -2,8 +2,7 @@ import { compiler } from '../../controller/compile/compile.ts';
 import { type Line, linePrefix } from '../../controller/publish/bodies.ts';
 import { Hub } from '../../controller/publish/hub.ts';
 import type { Expectation } from './case.ts';
-import type { Inputs } from './inputs.ts';
-import { keptFrom } from './kept-objects.ts';
+import { type Inputs, keptFrom } from './inputs.ts';
 
 /**
  * What the controller sends to the node after the last step: over a connection that has been open

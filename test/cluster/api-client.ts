@@ -2,23 +2,23 @@
  * The administrator's requests to the API server, without a process for each: kubectl takes some
  * 0.1 s of processor time to start, which tests that wait would spend all the time.
  */
+
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { parseAllDocuments, parse as parseYaml } from 'yaml';
 import { pause, succeeds } from '../kernel/until.ts';
-import type { Namespace } from '../netns/namespace.ts';
-import { relay } from '../netns/relay.ts';
+import { type Namespace, relay } from '../netns/namespace.ts';
 
-export interface ApiClientOptions {
-  /** Path of a kubeconfig with a token (kubeconfig.ts). */
+interface ApiClientOptions {
+  /** Path of a kubeconfig with a token (cluster-files.ts). */
   readonly kubeconfig: string;
   /** Where the server is reached from, and the path of the Unix socket that is made for it. */
   readonly inside?: { readonly namespace: Namespace; readonly socketPath: string };
 }
 
-export interface ApiObject {
+interface ApiObject {
   readonly apiVersion: string;
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
@@ -45,7 +45,7 @@ export interface ApiClient {
 }
 
 /** authentication.k8s.io/v1. */
-export interface TokenSpec {
+interface TokenSpec {
   readonly expirationSeconds: number;
   readonly audiences?: readonly string[];
   readonly boundObjectRef?: { readonly apiVersion: 'v1'; readonly kind: string; readonly name: string };

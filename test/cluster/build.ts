@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from '../../build/programs/cache.ts';
 import { output } from '../../build/programs/command.ts';
-import { findGo, goEnvironment } from '../../build/programs/go.ts';
+import { buildGoProgram, findGo, goEnvironment } from '../../build/programs/go.ts';
 
 /** As in go.mod: the version that Kubernetes' programs say they are. */
-export const KUBERNETES = '1.35.4';
+const KUBERNETES = '1.35.4';
 const SOURCES = ['go.mod', 'go.sum', 'main.go'] as const;
 
 /**
@@ -43,3 +43,29 @@ function buildFlags(): string[] {
 }
 
 if (import.meta.main) await buildCluster();
+
+/**
+ * Path of Helm's own program, from the cache or built: its Kubernetes modules are those of
+ * test/cluster, whose build has compiled most of it.
+ */
+export function buildHelm(): Promise<string> {
+  return buildGoProgram({
+    name: 'helm',
+    source: join(import.meta.dirname, 'helm'),
+    program: 'helm.sh/helm/v3/cmd/helm',
+    linked: kubernetesVersion(),
+    takes: 'a minute after Kubernetes was built',
+  });
+}
+
+/** `helm template` and `helm lint` ask no cluster: they are told which Kubernetes it would be. */
+function kubernetesVersion(): string[] {
+  const [major, minor] = KUBERNETES.split('.');
+  return ['pkg/chartutil', 'pkg/lint/rules'].flatMap((folder) =>
+    Object.entries({ k8sVersionMajor: major, k8sVersionMinor: minor }).map(
+      ([name, value]) => `-X helm.sh/helm/v3/${folder}.${name}=${value}`,
+    ),
+  );
+}
+
+if (import.meta.main) await buildHelm();

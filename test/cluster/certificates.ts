@@ -9,7 +9,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-export interface CertificateRequest {
+interface CertificateRequest {
   readonly commonName: string;
   /** Kubernetes takes it for the name of a group. */
   readonly organization?: string;

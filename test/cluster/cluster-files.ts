@@ -1,9 +1,10 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { stringify } from 'yaml';
 import { createAuthority } from './certificates.ts';
 
-export interface ClusterFiles {
+interface ClusterFiles {
   readonly ca: string;
   readonly caFile: string;
   /** PEM. */
@@ -69,4 +70,42 @@ export async function writeClusterFiles(
   };
   const flags = Object.entries(settings).map(([name, value]) => `--${name}=${value}`);
   return { ca: authority.certificate, caFile, serviceAccountKey: privateKey, flags };
+}
+
+interface KubeconfigParts {
+  /** URL. */
+  readonly server: string;
+  /** PEM. */
+  readonly ca: string;
+  readonly token: string;
+}
+
+/** The text of a kubeconfig with one context, for who holds the token. */
+export function kubeconfig({ server, ca, token }: KubeconfigParts): string {
+  const name = 'test';
+  return stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster: { server, 'certificate-authority-data': btoa(ca) } }],
+    users: [{ name, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    'current-context': name,
+  });
+}
+
+/**
+ * A service account token (RFC 7519, ES256) with another time of expiry, in seconds from now,
+ * signed anew with the cluster's key (PEM). The TokenRequest API gives none that lasts less than
+ * ten minutes.
+ */
+export function withExpiry(token: string, seconds: number, key: string): string {
+  const [header = '', payload = ''] = token.split('.');
+  const claims: { exp: number; iat: number } = JSON.parse(Buffer.from(payload, 'base64url').toString());
+  claims.exp = Math.floor(Date.now() / 1000) + seconds;
+  const signed = `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
+  const signature = sign('sha256', Buffer.from(signed), {
+    key: createPrivateKey(key),
+    dsaEncoding: 'ieee-p1363',
+  });
+  return `${signed}.${signature.toString('base64url')}`;
 }

@@ -1,9 +1,8 @@
-import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
-import { createTopology } from '../netns/topology.ts';
+import { addressPlan, createTopology } from '../netns/topology.ts';
 import { type ClusterOptions, startCluster, type TestCluster } from './cluster.ts';
 
-export interface ClusterOfNodesOptions {
+interface ClusterOfNodesOptions {
   /** Names of Nodes, and their labels. */
   readonly nodes: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** How many machines are there besides that are no Nodes; default 0. */

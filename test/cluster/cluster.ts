@@ -2,6 +2,7 @@
  * A real Kubernetes API for tests: etcd and kube-apiserver as processes, and kubectl. Nothing else:
  * no kubelets, no controllers.
  */
+
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,11 +12,8 @@ import { pause, until } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { type ApiClient, apiClient } from './api-client.ts';
 import { buildCluster } from './build.ts';
-import { writeClusterFiles } from './cluster-files.ts';
-import { daemon } from './daemon.ts';
-import { kubeconfig } from './kubeconfig.ts';
-import { freePorts } from './ports.ts';
-import { withExpiry } from './short-token.ts';
+import { kubeconfig, withExpiry, writeClusterFiles } from './cluster-files.ts';
+import { daemon, freePorts } from './daemon.ts';
 
 export interface ClusterOptions {
   /** Where both processes run. Default: this process's own network namespace, on loopback alone. */
@@ -31,7 +29,7 @@ export interface ClusterOptions {
   readonly serviceCidr?: string;
 }
 
-export interface KubectlOptions {
+interface KubectlOptions {
   readonly stdin?: string;
   /** In place of the administrator's. */
   readonly kubeconfig?: string;
@@ -52,7 +50,7 @@ export interface TokenOptions {
   readonly seconds?: number;
 }
 
-export interface KubeconfigOptions {
+interface KubeconfigOptions {
   readonly token: string;
   /** Default: the cluster's. */
   readonly server?: string;

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
 import { DIE_WITH_PARENT, type Namespace } from '../netns/namespace.ts';
 
 /** How long a process may take to end in order. */
@@ -22,7 +23,7 @@ export interface Daemon {
   log(lines?: number): Promise<string>;
 }
 
-export interface DaemonOptions {
+interface DaemonOptions {
   readonly name: string;
   readonly argv: readonly string[];
   /** Where its output is added. */
@@ -67,4 +68,32 @@ export function daemon({ name, argv, logFile, namespace, env }: DaemonOptions): 
       return text.trimEnd().split('\n').slice(-lines).join('\n');
     },
   };
+}
+
+/**
+ * Below the ports that Linux draws for outgoing connections: none takes one before its server does.
+ */
+const FIRST = 20_000;
+/** Each of mocha's worker processes has a share, so that none is given another's. */
+const SHARE = 2_000;
+const SHARES = 6;
+
+/** TCP ports of 127.0.0.1 that nobody listens on now. */
+export async function freePorts(count: number): Promise<number[]> {
+  const share = Number(process.env.MOCHA_WORKER_ID ?? SHARES - 1) % SHARES;
+  const start = Math.floor(Math.random() * SHARE);
+  const servers = new Map<number, Server>();
+  for (let i = 0; servers.size < count; i++) {
+    if (i === SHARE) throw new Error(`all ports from ${FIRST + share * SHARE} on are in use`);
+    const port = FIRST + share * SHARE + ((start + i) % SHARE);
+    const server = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      servers.set(port, server);
+    } catch {
+      // Somebody listens there.
+    }
+  }
+  await Promise.all([...servers.values()].map((server) => once(server.close(), 'close')));
+  return [...servers.keys()];
 }

@@ -6,7 +6,7 @@ import type { Namespace } from '../netns/namespace.ts';
 import type { TestCluster } from './cluster.ts';
 import { daemon } from './daemon.ts';
 
-export interface KubeProxyOptions {
+interface KubeProxyOptions {
   readonly cluster: TestCluster;
   /** The node's; the API server must be reachable from there. */
   readonly namespace: Namespace;

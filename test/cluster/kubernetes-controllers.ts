@@ -3,7 +3,7 @@ import type { Namespace } from '../netns/namespace.ts';
 import type { TestCluster } from './cluster.ts';
 import { daemon } from './daemon.ts';
 
-export interface ControllerManagerOptions {
+interface ControllerManagerOptions {
   readonly cluster: TestCluster;
   /** Where the API server is reachable. */
   readonly namespace: Namespace;

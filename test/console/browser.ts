@@ -3,12 +3,12 @@
  * of the outside cannot leave. Its files are a Debian of its own in the cache; nothing is
  * installed.
  */
+
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, chromium } from 'playwright-core';
-import { createNamespace, DIE_WITH_PARENT, type Namespace } from '../netns/namespace.ts';
-import { relay } from '../netns/relay.ts';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { createNamespace, DIE_WITH_PARENT, type Namespace, relay } from '../netns/namespace.ts';
 import { debianRoot } from '../server/debian-root.ts';
 
 /** The browser without a window, and the fonts of the pages and of code. */
@@ -85,4 +85,29 @@ function launcher(namespace: Namespace, root: string): string {
   const argv = ['setpriv', ...DIE_WITH_PARENT, ...namespace.command(confined), 'sh', '-ec', IN_ITS_ROOT];
   const words = [...argv, 'sh', root].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
   return `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`;
+}
+
+/** Through the shadow trees of the console's elements. */
+const FOCUSED = `(() => {
+  let element = document.activeElement;
+  while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
+  return element?.textContent ?? '';
+})()`;
+/** More than a page has before its last link. */
+const MOST_STEPS = 200;
+
+/** The text of what has the focus. */
+export async function focusedText(page: Page): Promise<string> {
+  return (await page.evaluate<string>(FOCUSED)).trim();
+}
+
+/** Follows the link of this name: by Shift+Tab, and Enter. */
+export async function goByKeyboard(page: Page, name: string): Promise<void> {
+  for (let i = 0; i < MOST_STEPS; i++) {
+    await page.keyboard.press('Shift+Tab');
+    if ((await focusedText(page)) !== name) continue;
+    await page.keyboard.press('Enter');
+    return;
+  }
+  throw new Error(`Tab does not come to the link ${name}`);
 }

@@ -53,7 +53,7 @@ export function sampleDocuments(size = { nodes: 24, policies: 12 }): Documents {
   };
 }
 
-export interface SeenRequest {
+interface SeenRequest {
   readonly method: string;
   readonly url: string;
   readonly body: unknown;

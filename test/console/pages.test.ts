@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { PREVIEWS_PATH } from '../../apis/console.ts';
+import { focusedText } from './browser.ts';
 import { sampleDocuments } from './fake-console.ts';
-import { focusedText } from './keyboard.ts';
 import { type OpenPage, PageBed } from './page-bed.ts';
 import { samplePolicy } from './sample-cluster.ts';
 

@@ -48,7 +48,7 @@ const EXCEPTIONS: Readonly<Record<number, readonly [ExceptionState, readonly num
   9: ['Pending', [12, 13], ''],
 };
 
-export interface SampleSize {
+interface SampleSize {
   readonly nodes: number;
   readonly policies: number;
 }

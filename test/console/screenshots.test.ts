@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { relativeLinks } from '../docs/links.ts';
+import { relativeLinks } from '../docs/page-checks.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { PageBed } from './page-bed.ts';
 

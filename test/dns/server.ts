@@ -13,7 +13,7 @@ export interface FakeDns {
   close(): Promise<void>;
 }
 
-export interface FakeDnsPlace {
+interface FakeDnsPlace {
   readonly address?: string;
   /** 0: any. */
   readonly port?: number;

@@ -2,7 +2,7 @@ import { type Answer, type DecodedPacket, decode, encode, type Question } from '
 import { matchesName } from '../../apis/names.ts';
 
 /** How a fake DNS server treats a name. JSON, so that it can be told to another process. */
-export interface Behaviour {
+interface Behaviour {
   readonly A?: readonly string[];
   readonly AAAA?: readonly string[];
   /** Instead of A: an address that follows from the name. */
@@ -28,7 +28,7 @@ export interface Behaviour {
  */
 export type Zone = Readonly<Record<string, Behaviour>>;
 
-export interface Reply {
+interface Reply {
   readonly bytes: Buffer;
   readonly delay: number;
 }

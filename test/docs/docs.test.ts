@@ -4,12 +4,18 @@ import { basename, join } from 'node:path';
 import { DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { hosted } from '../cli/command-host.ts';
-import { consoleCommands } from './console.ts';
-import { fileNames, missingFiles } from './file-names.ts';
-import { brokenFragments, brokenLinks } from './links.ts';
 import { fencesOf } from './markdown.ts';
-import { isTest, securityClaims } from './security-claims.ts';
-import { WIDTH, wideLines } from './wide-lines.ts';
+import {
+  brokenFragments,
+  brokenLinks,
+  consoleCommands,
+  fileNames,
+  isTest,
+  missingFiles,
+  securityClaims,
+  WIDTH,
+  wideLines,
+} from './page-checks.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const documents = globSync(
@@ -84,7 +90,10 @@ describe('names of files', () => {
 
   it('are searched in the folder of the page and in the root', () => {
     const missing = (text: string) => missingFiles(root, 'test/docs/README.md', text);
-    assert.deepEqual(missing('links.ts, lib/net/address.ts, *s.test.ts, `test/docs`, `kube-system/dns`'), []);
+    assert.deepEqual(
+      missing('page-checks.ts, lib/net/address.ts, *s.test.ts, `test/docs`, `kube-system/dns`'),
+      [],
+    );
     assert.deepEqual(missing('address.ts, net/address.ts, *.none.ts, `test/none`'), [
       'address.ts',
       'net/address.ts',

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
-import { nodeReport } from '../fake/node-report.ts';
+import { nodeReport } from '../fake/node-state.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 

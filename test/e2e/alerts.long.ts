@@ -1,4 +1,5 @@
 /** The alerts at a real Prometheus: the real thing is broken, and repaired. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,7 +11,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { type AlertsBed, startPrometheus } from './alerts-bed.ts';
-import { withAllRights, withoutRight } from './controller-rights.ts';
+import { withAllRights, withoutRight } from './controller-process.ts';
 import { AGENT_CONFIG } from './story-agents.ts';
 import { closed, type Story, startStory } from './story-bed.ts';
 

@@ -5,7 +5,7 @@
  */
 
 import assert from 'node:assert/strict';
-import { usersYaml } from '../cluster/users.ts';
+import { usersYaml } from '../cluster/admin-api.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { type Ended, WarmNodewall } from '../kernel/warm.ts';
 import { controllerService, untilAggregated } from './controller-service.ts';

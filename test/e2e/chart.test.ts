@@ -5,8 +5,7 @@ import { join, relative } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { CONDITIONS, packageChart } from '../../build/manifests/chart/chart-files.ts';
 import { output, run } from '../../build/programs/command.ts';
-import { buildCluster } from '../cluster/build.ts';
-import { buildHelm } from '../cluster/helm.ts';
+import { buildCluster, buildHelm } from '../cluster/build.ts';
 import { ROOT } from '../structure/source-file.ts';
 
 const KUSTOMIZE = join(ROOT, 'deploy/kustomize');

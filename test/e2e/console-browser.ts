@@ -8,16 +8,16 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import type { Page } from 'playwright-core';
 import { CONSOLE_PATH } from '../../apis/console.ts';
 import { PAGE_HEADERS } from '../../controller/console/static-files.ts';
-import { usersYaml } from '../cluster/users.ts';
-import { browserFiles, startBrowser } from '../console/browser.ts';
-import { goByKeyboard } from '../console/keyboard.ts';
+import { usersYaml } from '../cluster/admin-api.ts';
+import { browserFiles, goByKeyboard, startBrowser } from '../console/browser.ts';
+import { type Namespace, relay } from '../netns/namespace.ts';
 import { ROOT } from '../structure/source-file.ts';
 import type { AskedBed } from './asked-bed.ts';
 import { startDoor } from './console-door.ts';
-import { startKubectlProxy } from './kubectl-proxy.ts';
 import { closed, type Story } from './story-bed.ts';
 
 /** Ben may open the pages, and read nothing. */
@@ -197,4 +197,46 @@ export function describeConsoleBrowser(bed: () => AskedBed): void {
       assert.equal(await status(page, 'GET', 'evil.example'), 403, 'DNS rebinding');
     });
   });
+}
+
+/** A running `kubectl proxy`. */
+interface KubectlProxy {
+  /** Of loopback in its namespace. */
+  readonly port: number;
+  /** By which it is reached from outside of its namespace. */
+  readonly socketPath: string;
+  end(): Promise<void>;
+}
+
+/**
+ * Starts the real `kubectl proxy`, as its users do.
+ *
+ * @param program test/cluster/build.ts
+ * @param folder for the socket by which it is reached from outside of the namespace
+ */
+async function startKubectlProxy(
+  inside: Namespace,
+  { program, folder, kubeconfig }: Readonly<Record<'program' | 'folder' | 'kubeconfig', string>>,
+  flags: readonly string[] = [],
+): Promise<KubectlProxy> {
+  const env = { ...process.env, HOME: folder, KUBECONFIG: kubeconfig };
+  const child = inside.spawn([program, 'kubectl', 'proxy', '--port=0', ...flags], { env });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    said += piece;
+  });
+  const ended = once(child, 'close');
+  const line = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended]);
+  const [, port] = /^Starting to serve on 127\.0\.0\.1:(\d+)$/.exec(String(line[0])) ?? [];
+  if (port === undefined) throw new Error(`kubectl proxy: ${line[0]}: ${said}`);
+  const socketPath = join(folder, `proxy-${port}.socket`);
+  await relay(inside, { path: socketPath }, { host: '127.0.0.1', port: Number(port) });
+  return {
+    port: Number(port),
+    socketPath,
+    async end() {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
 }

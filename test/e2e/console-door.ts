@@ -5,13 +5,12 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { OverviewLine } from '../../apis/console.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
-import type { Namespace } from '../netns/namespace.ts';
-import { relay } from '../netns/relay.ts';
+import { type Namespace, relay } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 
 export const CONSOLE_API = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 
-export interface DoorAnswer {
+interface DoorAnswer {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
   readonly text: string;

@@ -8,15 +8,13 @@ import { text } from 'node:stream/consumers';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { nodewall } from '../cli/command.ts';
+import { removeAll, usersYaml } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
-import { removeAll } from '../cluster/remove-all.ts';
-import { usersYaml } from '../cluster/users.ts';
+import { freePorts } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { AgentRequests } from './agent-requests.ts';
-import { ControllerProcess } from './controller-process.ts';
-import { withAllRights, withoutRight } from './controller-rights.ts';
+import { ControllerProcess, withAllRights, withoutRight } from './controller-process.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FILES = ['crds/tier', 'crds/clustergroup', 'crds/clusternetworkpolicy', 'rbac'];

@@ -8,9 +8,8 @@ import { validateObject } from '../../apis/validate/object.ts';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
 import { nodewall } from '../cli/command.ts';
-import { adminApi } from '../cluster/admin-api.ts';
+import { adminApi, removeAll } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { removeAll } from '../cluster/remove-all.ts';
 import { type Written, writtenObjects } from '../docs/written-objects.ts';
 import { ROOT } from '../structure/source-file.ts';
 

@@ -2,6 +2,7 @@
  * A cluster with egress gateways: the nodes, pods and server of the lab, a real API server and a
  * controller beside the server, an agent on each node.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
@@ -19,7 +20,7 @@ import { clusterObjects, gateway } from '../kernel/egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow } from '../kernel/egress-lab.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';
-import { relay } from '../netns/relay.ts';
+import { relay } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 

@@ -16,8 +16,8 @@ import type {
 } from '../../controller/status/egress/egress-status.ts';
 import { nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
-import { nodeReport } from '../fake/node-report.ts';
+import { freePorts } from '../cluster/daemon.ts';
+import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_ANSWER, type LeaseGrant, type LeaseRequest } from '../../apis/egress/lease.ts';
 import { checked } from '../../apis/schema/shape.ts';
 
-export interface HeartbeatsOptions {
+interface HeartbeatsOptions {
   readonly node: string;
   readonly gateway: string;
   /** Further gateways that the node is one of, and ready for. */

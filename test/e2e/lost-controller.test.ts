@@ -1,12 +1,13 @@
 /** Controllers on machines of their own, which are lost, and their Service does not know. */
+
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
 import { type Authority, createAuthority } from '../cluster/certificates.ts';
+import { kubeconfig } from '../cluster/cluster-files.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
-import { kubeconfig } from '../cluster/kubeconfig.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';

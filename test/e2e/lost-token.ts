@@ -3,7 +3,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
+import { freePorts } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { ControllerProcess } from './controller-process.ts';

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { ALL_NODES_PATH, nodeMetricsPath } from '../../apis/node-question.ts';
-import { usersYaml } from '../cluster/users.ts';
+import { usersYaml } from '../cluster/admin-api.ts';
 import { until } from '../kernel/until.ts';
-import { checkConventions } from '../metrics/exposition.ts';
+import { checkConventions } from '../metrics/promtool.ts';
 import { type AskedBed, NODE, PORTS } from './asked-bed.ts';
 import { closed, type Story } from './story-bed.ts';
 

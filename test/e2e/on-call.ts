@@ -9,7 +9,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { QUESTIONS } from '../../cli/program.ts';
-import { usersYaml } from '../cluster/users.ts';
+import { usersYaml } from '../cluster/admin-api.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { webhooksAt } from '../cluster/admin-api.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
-import { webhooksAt } from '../cluster/webhooks.ts';
+import { freePorts } from '../cluster/daemon.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
 import { createInterface } from 'node:readline';
+import { removeAll } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { removeAll } from '../cluster/remove-all.ts';
 import { lineProxy } from '../faults/line-proxy.ts';
 import { tcpProxy } from '../faults/tcp-proxy.ts';
 

@@ -2,6 +2,7 @@
  * A real API server, controllers as processes,
  * and agents that are simulated in this process.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -11,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import type { RolloutStatus } from '../../apis/rollout.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/ports.ts';
+import { freePorts } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -39,7 +40,7 @@ export interface RunningController {
   kill(signal: NodeJS.Signals): Promise<void>;
 }
 
-export interface BedOptions {
+interface BedOptions {
   /** By name, the labels. */
   readonly nodes: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly controllers: number;

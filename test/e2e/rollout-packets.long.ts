@@ -8,7 +8,7 @@ import { placeInRollout } from '../../controller/rollout/order.ts';
 import type { Machine } from '../cluster/cluster-of-nodes.ts';
 import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { until } from '../kernel/until.ts';
-import { relay } from '../netns/relay.ts';
+import { relay } from '../netns/namespace.ts';
 import { type SimulatedAgent, simulatedAgents } from './simulated-agent.ts';
 import { type Story, startStory } from './story-bed.ts';
 import { replicaPort, SERVICE_PORT } from './story-controllers.ts';

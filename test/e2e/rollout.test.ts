@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { RolloutStatus } from '../../apis/rollout.ts';
 import { nodewall } from '../cli/command.ts';
-import { usersYaml } from '../cluster/users.ts';
+import { usersYaml } from '../cluster/admin-api.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { type RolloutBed, startRolloutBed } from './rollout-bed.ts';

@@ -7,7 +7,7 @@ import { type Fold, fold } from '../../agent/receive/fold.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { nodeReport } from '../fake/node-report.ts';
+import { nodeReport } from '../fake/node-state.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 

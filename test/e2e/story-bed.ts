@@ -2,16 +2,21 @@
  * Where the stories of a whole cluster play: a real API server, controllers as processes, an agent
  * on each node, packets, kubectl.
  */
+
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import type { Finished } from '../../build/programs/command.ts';
+import { removeAll, webhooksAt } from '../cluster/admin-api.ts';
+import type { TestCluster } from '../cluster/cluster.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
-import { removeAll } from '../cluster/remove-all.ts';
-import { webhooksAt } from '../cluster/webhooks.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
+import { toStableText } from '../kernel/ruleset-text.ts';
 import { until } from '../kernel/until.ts';
+import { WarmNodewall } from '../kernel/warm.ts';
+import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { ROOT } from '../structure/source-file.ts';
-import { StandAloneCompile } from './stand-alone-compile.ts';
 import { type Agent, StoryAgents, type StoryAgentsOptions } from './story-agents.ts';
 import {
   type Replica,
@@ -35,7 +40,7 @@ metadata: {name: nodewall-config, namespace: nodewall-system}
 data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"${enabled ? '' : ', switch-off: now'}}
 `;
 
-export interface StoryOptions extends StoryControllersOptions, StoryAgentsOptions {
+interface StoryOptions extends StoryControllersOptions, StoryAgentsOptions {
   /** How many workers, worker-1 and so on; default 2. */
   readonly workers?: number;
   readonly apiServerFlags?: readonly string[];
@@ -310,4 +315,55 @@ interface PolicyObject {
 
 function documents(manifests: readonly object[]): string {
   return manifests.map((one) => JSON.stringify(one)).join('\n---\n');
+}
+
+const KINDS = [
+  ...['nodes', 'pods', 'namespaces', 'services', 'endpointslices', 'clusternetworkpolicies.nodewall.io'],
+  ...['clustergroups.nodewall.io', 'tiers.nodewall.io'],
+].join();
+
+/** The tables that a stand-alone node has which knows the objects of a cluster. */
+class StandAloneCompile {
+  readonly #cluster: TestCluster;
+  /** Path of the agents' configuration. */
+  readonly #config: string;
+  /** Where the kernel takes each table, and gives it back as it lists tables. */
+  #scratch: Namespace | undefined;
+  #nodewall: WarmNodewall | undefined;
+  #objects = '';
+  #tables = new Map<string, string>();
+
+  constructor(cluster: TestCluster, config: string) {
+    this.#cluster = cluster;
+    this.#config = config;
+  }
+
+  /** By node, as ruleset-text.ts gives it. */
+  async tables(nodes: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const objects = JSON.stringify(await this.#cluster.get<object>(KINDS, '--all-namespaces'));
+    if (this.#objects === objects && nodes.every((node) => this.#tables.has(node))) return this.#tables;
+    const path = join(this.#cluster.folder, 'objects.json');
+    await writeFile(path, JSON.stringify({ apiVersion: 'v1', kind: 'List', ...JSON.parse(objects) }));
+    const tables = new Map<string, string>();
+    for (const node of nodes) tables.set(node, await this.#table(path, node));
+    this.#objects = objects;
+    this.#tables = tables;
+    return tables;
+  }
+
+  async close(): Promise<void> {
+    await this.#nodewall?.close();
+    await this.#scratch?.close();
+  }
+
+  async #table(path: string, node: string): Promise<string> {
+    this.#scratch ??= await createNamespace('compiled');
+    this.#nodewall ??= new WarmNodewall(this.#scratch);
+    const args = ['--manifests', path, '--node', node, '--config', this.#config, '-o', 'nft'];
+    const { stdout: text } = await this.#nodewall.run('compile', ...args);
+    const stdin = `table inet nodewall\ndelete table inet nodewall\n${text}`;
+    await this.#scratch.run(['nft', '-f', '-'], { stdin });
+    const listed = await this.#scratch.run(['nft', '-s', 'list', 'table', 'inet', 'nodewall']);
+    return toStableText(listed.stdout);
+  }
 }

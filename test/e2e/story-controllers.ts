@@ -5,11 +5,11 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { kubeconfig } from '../cluster/cluster-files.ts';
 import type { ClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
-import { kubeconfig } from '../cluster/kubeconfig.ts';
 import { toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';
-import { relay } from '../netns/relay.ts';
+import { relay } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 

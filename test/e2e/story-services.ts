@@ -2,10 +2,10 @@
  * A real kube-proxy beside an agent: Services keep working, and a NodePort policy decides on what
  * it passes on.
  */
+
 import assert from 'node:assert/strict';
 import { type KubeProxy, startKubeProxy } from '../cluster/kube-proxy.ts';
 import { cidr, tcp } from '../kernel/manifests.ts';
-import { nodePortService } from './nodeport-service.ts';
 import { closed, realized, type Story } from './story-bed.ts';
 
 const PORT = 8080;
@@ -127,4 +127,36 @@ function backendPod(): object[] {
 
 function service(backend: string): object[] {
   return nodePortService({ clusterIP: CLUSTER_IP, port: PORT, nodePort: NODE_PORT, backend });
+}
+
+interface NodePortService {
+  readonly clusterIP: string;
+  readonly port: number;
+  readonly nodePort: number;
+  /** The one endpoint. */
+  readonly backend: string;
+}
+
+/**
+ * The Service `default/hello`, TCP over IPv4, with the EndpointSlice that no controller makes here.
+ */
+function nodePortService({ clusterIP, port, nodePort, backend }: NodePortService): object[] {
+  const ports = [{ name: 'tcp', protocol: 'TCP', port }];
+  const metadata = { name: 'hello', namespace: 'default' };
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata,
+      spec: { type: 'NodePort', clusterIP, ports: ports.map((one) => ({ ...one, nodePort })) },
+    },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'hello' } },
+      addressType: 'IPv4',
+      ports,
+      endpoints: [{ addresses: [backend], conditions: { ready: true } }],
+    },
+  ];
 }

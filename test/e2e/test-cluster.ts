@@ -4,10 +4,9 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
-import { adminApi } from '../cluster/admin-api.ts';
+import { adminApi, removeAll } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { removeAll } from '../cluster/remove-all.ts';
 import { until } from '../kernel/until.ts';
 
 const NODE = (name: string) => `{apiVersion: v1, kind: Node, metadata: {name: ${name}}}`;

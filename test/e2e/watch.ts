@@ -6,9 +6,9 @@ import type { ClusterObjects } from '../../apis/objects.ts';
 import { type ClusterSource, clusterSource } from '../../controller/watch/cluster/cluster-source.ts';
 import type { WatchNotice } from '../../controller/watch/cluster/watch-notice.ts';
 import type { Snapshot } from '../../controller/watch/source.ts';
+import { removeAll } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { removeAll } from '../cluster/remove-all.ts';
 import { lineProxy } from '../faults/line-proxy.ts';
 import { until } from '../kernel/until.ts';
 

@@ -13,11 +13,9 @@ import { AdmissionProcess } from '../../controller/webhook/admission-process.ts'
 import { latestWorld } from '../../controller/webhook/latest.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { systemClock } from '../../lib/process/clock.ts';
-import { adminApi } from '../cluster/admin-api.ts';
+import { adminApi, removeAll, webhooksAt } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
-import { removeAll } from '../cluster/remove-all.ts';
-import { webhooksAt } from '../cluster/webhooks.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
 

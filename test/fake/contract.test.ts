@@ -5,8 +5,7 @@ import type { Command, ElementsCommand } from '../../agent/apply/plan/command.ts
 import type { BaseChain, Chain, NamedSet, NftRule, Statement } from '../../agent/render/ruleset.ts';
 import type { VerdictMap } from '../../agent/render/verdict-map.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { fakeKernel } from './fake-kernel.ts';
-import { listing } from './listing.ts';
+import { fakeKernel, listing } from './fake-kernel.ts';
 import { type RealKernel, realKernel } from './real-kernel.ts';
 
 /** The commands of one transaction. */

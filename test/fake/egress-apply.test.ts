@@ -5,8 +5,8 @@ import { parseAddress } from '../../lib/net/address.ts';
 import { EGRESS_TABLES, egressTable, MASK, PODS, TAKEN, TUNNEL } from '../tracer/egress-table.ts';
 import type { Packet } from '../tracer/packet.ts';
 import { type Path, pathTracer } from '../tracer/path.ts';
-import { asRuleset } from './as-ruleset.ts';
 import { fakeKernel } from './fake-kernel.ts';
+import { asRuleset } from './steps.ts';
 
 const value = (text: string): bigint => parseAddress(text)?.value ?? assert.fail(text);
 const uplink = { name: 'eth0', group: 0, address: value('198.51.100.1') } as const;

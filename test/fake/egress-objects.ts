@@ -1,3 +1,4 @@
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type {
   EgressGateway,
   EgressGatewaySpec,
@@ -6,6 +7,7 @@ import type {
 } from '../../apis/egress/objects.ts';
 import { NO_OBJECTS, type Node, type Pod } from '../../apis/objects.ts';
 import type { EgressInput } from '../../controller/egress/compile-egress.ts';
+import { NO_MEMBERS } from '../../lib/net/member-set.ts';
 
 /** A floating gateway without pools that every namespace may use, but for what is said. */
 export function fakeGateway(
@@ -82,4 +84,28 @@ export function fakePod(name: string, addresses: readonly string[], more: Partia
 
 export function egressInput(objects: Partial<EgressInput>): EgressInput {
   return { ...NO_OBJECTS, ...objects };
+}
+
+/** A node that does nothing for egress gateways, but for what is said. */
+export function fakeNodeEgress(said: Partial<NodeEgress> = {}): NodeEgress {
+  return {
+    tunnel: null,
+    inside: NO_MEMBERS,
+    nodes: NO_MEMBERS,
+    floating: NO_MEMBERS,
+    unknownPods: 'Pass',
+    sources: new Map(),
+    pods: new Map(),
+    subnets: [],
+    classes: new Map(),
+    outcomes: new Map(),
+    slots: new Map(),
+    peers: new Map(),
+    arrivals: new Map(),
+    served: new Map(),
+    takes: new Map(),
+    owned: [],
+    candidacies: [],
+    ...said,
+  };
 }

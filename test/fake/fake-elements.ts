@@ -1,6 +1,6 @@
 import type { BatchOperation, BatchResult, SetName, TimedElement } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
-import { toNftError } from './refusal.ts';
+import { toNftError } from './table.ts';
 
 /**
  * Sets whose elements have a timeout, as the kernel keeps them: a batch is done whole or not at

@@ -13,7 +13,7 @@ export interface FakeIptables {
   count(family: Family, rule: string, packets: number, bytes: number): void;
 }
 
-export interface FakeIptablesOptions {
+interface FakeIptablesOptions {
   /** How iptables-save shows a rule; as it was written by default. */
   readonly shows?: (text: string) => string;
 }

@@ -5,7 +5,6 @@ import { type Command, commandText, type ElementsCommand } from '../../agent/app
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { KEY_LENGTH } from '../../agent/render/ruleset.ts';
 import { mapKeyLength } from '../../agent/render/verdict-map.ts';
-import { FakeRefusal, toNftError } from './refusal.ts';
 import {
   addChain,
   addElement,
@@ -17,12 +16,14 @@ import {
   deleteElement,
   deleteSet,
   type FakeChain,
+  FakeRefusal,
   type FakeSet,
   type FakeTable,
   flushChain,
   newTable,
   renameChain,
   setOf,
+  toNftError,
   validate,
 } from './table.ts';
 
@@ -43,7 +44,7 @@ export interface FakeKernel extends Kernel {
   /** How often it was read so far, whatever was. */
   readonly reads: { readonly snapshot: number; readonly chains: number; readonly elements: number };
   /**
-   * Is asked before each transaction: what it throws is the answer (see refusal.ts). It may change
+   * Is asked before each transaction: what it throws is the answer (see table.ts). It may change
    * the kernel, as a stranger does.
    */
   intercept(hook: (call: Call) => void | Promise<void>): void;
@@ -272,4 +273,53 @@ function toSetSnapshot({ name, handle, keyLength, interval, isMap, timed }: Fake
 
 function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+/**
+ * The kernel until its nth transaction (from 1): that one and all after it are refused, and nobody
+ * is told why.
+ */
+export function interrupted(kernel: Kernel, nth: number): Kernel {
+  let count = 0;
+  return {
+    ...kernel,
+    async transact(commands) {
+      if (++count >= nth) throw toNftError('ENOMEM', 'Cannot allocate memory');
+      return await kernel.transact(commands);
+    },
+  };
+}
+
+/**
+ * What a kernel holds of our table, comparable: everything that has a meaning, no handles. Null: no
+ * table.
+ */
+type Listing = Record<string, readonly string[]> | null;
+
+export async function listing(kernel: Pick<Kernel, 'snapshot' | 'elements'>): Promise<Listing> {
+  const table = await kernel.snapshot();
+  if (table === null) return null;
+  // One that is not needed any more stays, without rules (apply/retired.ts).
+  const retired = ['prerouting', 'forward'];
+  const chains = table.chains.filter(({ name, rules }) => !retired.includes(name) || rules.length > 0);
+  const lines: [string, string[]][] = chains.map(({ name, base, rules }) => [
+    `chain ${name}${base === null ? '' : ` ${base.type} ${base.hook} ${base.priority} ${base.policy}`}`,
+    rules.map(({ digest, comment }) => `${digest}${comment === null ? '' : ` ${comment}`}`),
+  ]);
+  if (table.isDormant) lines.push(['dormant', []]);
+  for (const { name, isAnonymous, isMap, isInterval, keyLength } of table.sets) {
+    if (isAnonymous) continue;
+    const found = await kernel.elements(name);
+    const step = isInterval ? 2 * keyLength : keyLength;
+    const bytes = Buffer.from((isInterval ? found?.ranges : found?.keys) ?? []);
+    const elements = Array.from({ length: bytes.length / step }, (_, i) => {
+      const verdict = found?.verdicts?.[i];
+      const target =
+        verdict === undefined ? '' : ` ${verdict.kind} ${'chain' in verdict ? verdict.chain : ''}`;
+      return `${bytes.toString('hex', i * step, (i + 1) * step)}${target}`;
+    });
+    if (found?.hasCatchAll) elements.push('*');
+    lines.push([`${isMap ? 'map' : 'set'} ${name} ${keyLength}${isInterval ? ' interval' : ''}`, elements]);
+  }
+  return Object.fromEntries(lines.sort(([a], [b]) => (a < b ? -1 : 1)));
 }

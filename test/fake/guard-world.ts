@@ -11,16 +11,14 @@ import type {
 } from '../../agent/guard/guard-state.ts';
 import { guardStep } from '../../agent/guard/guard-step.ts';
 import { proofOf } from '../../agent/guard/held-step.ts';
-import type { NodeState } from '../../apis/compiled.ts';
-import { emptyNodeState } from '../../apis/compiled.ts';
+import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
-import { KeptProbes } from './kept-probes.ts';
 
 type OwnEvent = GuardEvent extends infer E ? (E extends GuardEvent ? Omit<E, 'at' | 'time'> : never) : never;
 
 /** A version of a policy; a bad one denies probes. */
-export interface Version {
+interface Version {
   readonly number: number;
   readonly denies: readonly string[];
 }
@@ -393,4 +391,43 @@ function digestOf(versions: Versions, key: string): string | null {
 
 function sameVersions(a: Versions, b: Versions): boolean {
   return a.size === b.size && [...a.keys()].every((key) => digestOf(a, key) === digestOf(b, key));
+}
+
+/** Results of probes to a node, kept as InwardProbes keeps them. */
+class KeptProbes {
+  /** By name, whether it passed under the confirmed rules. */
+  readonly #confirmed = new Map<string, boolean>();
+  /** Under those that are tried. */
+  readonly #tried = new Map<string, boolean>();
+
+  isKnown(name: string): boolean {
+    return this.#confirmed.has(name);
+  }
+
+  isPassing(name: string): boolean {
+    return this.#confirmed.get(name) === true;
+  }
+
+  made(name: string, isPassed: boolean, isTrial: boolean): void {
+    (isTrial ? this.#tried : this.#confirmed).set(name, isPassed);
+  }
+
+  /** Made again while nothing is tried, unless it passed. */
+  learn(name: string, isPassed: boolean): void {
+    if (!this.isPassing(name)) this.#confirmed.set(name, isPassed);
+  }
+
+  /** A trial ended: what passed before and was not made in it is not known under its rules. */
+  ended(isConfirmed: boolean): void {
+    if (isConfirmed) {
+      for (const [name, isPassed] of this.#confirmed) if (isPassed) this.#confirmed.delete(name);
+      for (const [name, isPassed] of this.#tried) this.#confirmed.set(name, isPassed);
+    }
+    this.#tried.clear();
+  }
+
+  clear(): void {
+    this.#confirmed.clear();
+    this.#tried.clear();
+  }
 }

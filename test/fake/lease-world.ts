@@ -17,7 +17,7 @@ export const LEASE = 2_000;
 const ANSWER_WITHIN = 500;
 
 /** The random numbers of a seed, from 0 to 1 (mulberry32). */
-export function randomOf(seed: number): () => number {
+function randomOf(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

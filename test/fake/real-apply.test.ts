@@ -11,8 +11,7 @@ import { cidr, tcp } from '../kernel/manifests.ts';
 import { toConfig, toState } from '../properties/pipeline.ts';
 import { checkAsync } from '../properties/runs.ts';
 import { EGRESS_TABLES, egressTable } from '../tracer/egress-table.ts';
-import { interrupted } from './interrupt.ts';
-import { listing } from './listing.ts';
+import { interrupted, listing } from './fake-kernel.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from './node-state.ts';
 import { type RealKernel, realKernel } from './real-kernel.ts';
 

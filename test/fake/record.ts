@@ -1,7 +1,12 @@
 /** Rules with records, and the packets that the kernel hands over for them. */
-import type { NflogPacket } from 'nftables-napi';
+
+import assert from 'node:assert/strict';
+import type { NflogPacket, ScannedConnection } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction, PolicyMode, RuleAction } from '../../apis/objects.ts';
+import { parseAddress } from '../../lib/net/address.ts';
+import { packAddress } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 
 interface RuleOptions {
@@ -53,5 +58,76 @@ export function fakePacket(rule: CompiledRule, more: Partial<NflogPacket> = {}):
     sequence: null,
     original: null,
     ...more,
+  };
+}
+
+/** A day after SINCE. */
+export const NOW = Date.parse('2026-01-08T00:00:00Z');
+const SINCE = '2026-01-07T00:00:00Z';
+
+/** TCP inwards, ten connections, unless said. */
+export function seenKind(peer: string, port: number, more: Partial<NodeFlow> = {}): NodeFlow {
+  const { direction = 'ingress', protocol = 'tcp' } = more;
+  const ends = peer.includes('/') ? {} : direction === 'ingress' ? { src: peer } : { dst: peer };
+  const hasPort = more.icmpType === undefined && more.allPorts !== true && typeof protocol === 'string';
+  return {
+    direction,
+    traffic: 'Host',
+    peer,
+    protocol,
+    verdict: 'Allow',
+    connections: 10,
+    live: 0,
+    firstSeen: SINCE,
+    lastSeen: '2026-01-07T12:00:00Z',
+    decision: null,
+    ...(hasPort ? { port } : {}),
+    flow: { direction, protocol, ...ends, ...(hasPort ? { dstPort: port } : {}) },
+    ...more,
+  };
+}
+
+export function seenOn(node: string, ...flows: readonly NodeFlow[]): NodeFlows {
+  const missed = { leftOut: 0, overruns: 0, busySeconds: 0 };
+  return { node, since: SINCE, liveAt: null, flows, isCut: false, kinds: flows.length, missed };
+}
+
+/** A connection as a test says it; without ports it has none. */
+export interface Ends {
+  readonly src: string;
+  readonly dst: string;
+  readonly port?: number;
+  /** After destination NAT. */
+  readonly to?: string;
+  readonly toPort?: number;
+  readonly protocol?: number;
+  readonly status?: number;
+  readonly tcpState?: number;
+  readonly icmpType?: number;
+}
+
+/** As the kernel's table has it. */
+export function scannedConnection(ends: Ends): ScannedConnection {
+  const { src, dst, port = -1, to = dst, toPort = port, protocol = 6, icmpType = -1 } = ends;
+  const packed = [src, dst, to].map((text) => {
+    const address = parseAddress(text);
+    assert.ok(address !== null);
+    return packAddress(address);
+  });
+  const width = packed[0]?.length ?? 0;
+  return {
+    bytes: Buffer.concat(packed),
+    family: width === 4 ? 4 : 6,
+    protocol,
+    status: ends.status ?? 0,
+    tcpState: ends.tcpState ?? (protocol === 6 ? 3 : -1),
+    source: 0,
+    destination: width,
+    sourcePort: port < 0 ? -1 : 40_000,
+    destinationPort: port,
+    icmpType,
+    icmpCode: icmpType < 0 ? -1 : 0,
+    replySource: 2 * width,
+    replySourcePort: toPort,
   };
 }

@@ -24,7 +24,7 @@ import {
 import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 import type { ServerEvent } from '../../controller/publish/streams.ts';
 import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
-import { nodeReport } from './node-report.ts';
+import { nodeReport } from './node-state.ts';
 
 export const JSON_TYPE = { 'content-type': 'application/json' };
 

@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BaseChainProperties } from 'nftables-napi';
+import { type BaseChainProperties, NftError } from 'nftables-napi';
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { type NftRule, targets, withTargets } from '../../agent/render/ruleset.ts';
 import type { ChainVerdict, MapKey } from '../../agent/render/verdict-map.ts';
-import { FakeRefusal } from './refusal.ts';
 
 /**
  * The table as the fake holds it. What refers to something refers to its handle, as in the kernel:
@@ -24,7 +23,7 @@ export interface FakeChain {
   readonly rules: FakeRule[];
 }
 
-export interface FakeRule {
+interface FakeRule {
   readonly handle: number;
   readonly rule: NftRule;
   /** As it was added, without its comment. */
@@ -34,7 +33,7 @@ export interface FakeRule {
   readonly sets: readonly number[];
 }
 
-export interface SetDeclaration {
+interface SetDeclaration {
   readonly name: string;
   /** Bytes. */
   readonly keyLength: number;
@@ -55,7 +54,7 @@ export interface FakeSet extends SetDeclaration {
   catchAll: boolean;
 }
 
-export interface FakeElement {
+interface FakeElement {
   readonly last: string;
   /** The chain by handle. */
   readonly verdict: { readonly kind: 'jump' | 'goto'; readonly chain: number } | null;
@@ -160,7 +159,7 @@ export function deleteElement(set: FakeSet, first: string, last: string): void {
   set.elements.delete(first);
 }
 
-export function chainOf({ chains }: FakeTable, name: string): FakeChain {
+function chainOf({ chains }: FakeTable, name: string): FakeChain {
   const chain = chains.get(name);
   if (chain === undefined) throw new FakeRefusal('ENOENT', `chain ${name}: No such file or directory`);
   return chain;
@@ -216,4 +215,38 @@ export function currentRule({ rule, chains }: FakeRule, names: ReadonlyMap<numbe
   if (before.length === 0) return rule;
   const now = (name: string): string => names.get(chains[before.indexOf(name)] ?? 0) ?? '?';
   return { ...rule, statement: withTargets(rule.statement, now) };
+}
+
+/** A command that the fake refuses; fake-kernel.ts says which one it was. */
+export class FakeRefusal extends Error {
+  override readonly name = 'FakeRefusal';
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Which command of a transaction was refused; absent: the kernel didn't say. */
+interface Place {
+  readonly operation?: number;
+}
+
+/** The error of the real binding. */
+export function toNftError(code: string, message: string, { operation }: Place = {}): NftError {
+  const detail = {
+    code,
+    message,
+    errno: null,
+    line: null,
+    column: null,
+    command: null,
+    refersTo: null,
+    operation: operation ?? null,
+    expression: null,
+    set: null,
+    element: null,
+  };
+  return new NftError([detail], '');
 }

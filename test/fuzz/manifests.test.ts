@@ -17,10 +17,8 @@ import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import type { LoadProblem } from '../../controller/watch/source.ts';
 import { cases } from '../properties/runs.ts';
-import { checkEgressInvariants } from './egress-invariants.ts';
-import { EGRESS_SEED, SPIDERNET_SEED } from './egress-seed.ts';
-import { checkInvariants } from './invariants.ts';
-import { SEED } from './seed.ts';
+import { checkEgressInvariants, checkInvariants } from './invariants.ts';
+import { EGRESS_SEED, SEED, SPIDERNET_SEED } from './seed.ts';
 
 const YAML = SEED.map((object) => stringify(object)).join('---\n');
 const JSON_TEXT = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: SEED }, null, 1);

@@ -1,25 +1,21 @@
-import type { Address } from '../oracle/address.ts';
-import { formatAddress, parseAddress, parseCidr } from '../oracle/address.ts';
-import type { Cluster } from '../oracle/cluster.ts';
-import { toCluster } from '../oracle/cluster.ts';
-import type { FailsafeEntry, Names, OracleConfig } from '../oracle/config.ts';
+import { type Address, formatAddress, parseAddress, parseCidr } from '../oracle/address.ts';
+import { type Cluster, toCluster } from '../oracle/cluster.ts';
 import type { Endpoint } from '../oracle/endpoint.ts';
-import { protocolNumbers } from '../oracle/flow.ts';
+import { type FailsafeEntry, type Names, type OracleConfig, protocolNumbers } from '../oracle/flow.ts';
 import { toGroupTest } from '../oracle/group.ts';
-import { groupNumber } from '../oracle/interface-group.ts';
-import type {
-  GroupManifest,
-  IPBlock,
-  PeerManifest,
-  PolicyManifest,
-  PortManifest,
-  ProtocolManifest,
-  RuleManifest,
+import {
+  apiGroupOf,
+  type GroupManifest,
+  type IPBlock,
+  type PeerManifest,
+  type PolicyManifest,
+  type PortManifest,
+  type ProtocolManifest,
+  policyApiVersions,
+  type RuleManifest,
 } from '../oracle/manifest.ts';
-import { apiGroupOf, policyApiVersions } from '../oracle/manifest.ts';
-import { resolveName } from '../oracle/name.ts';
-import type { OracleRule } from '../oracle/rule.ts';
-import { toRules } from '../oracle/rule.ts';
+import { groupNumber, resolveName } from '../oracle/peer.ts';
+import { type OracleRule, toRules } from '../oracle/rule.ts';
 import { shift } from './address.ts';
 
 const directions = ['ingress', 'egress'] as const;
@@ -54,7 +50,7 @@ export interface Aim {
 }
 
 /** What a scenario's policies are read against. */
-export interface AimContext {
+interface AimContext {
   objects: object[];
   cluster: Cluster;
   groups: GroupManifest[];

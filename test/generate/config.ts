@@ -1,7 +1,6 @@
 import fc from 'fast-check';
-import type { FailsafeEntry, OracleConfig } from '../oracle/config.ts';
-import type { AddressPlan } from './address.ts';
-import { ipBlock, toPool } from './address.ts';
+import type { FailsafeEntry, OracleConfig } from '../oracle/flow.ts';
+import { type AddressPlan, ipBlock, toPool } from './address.ts';
 import { fields, maybe, weighted } from './choice.ts';
 import { portNumber } from './service.ts';
 

@@ -1,22 +1,18 @@
 import fc from 'fast-check';
-import type { Family } from '../oracle/address.ts';
-import { bitsOf } from '../oracle/address.ts';
-import type {
-  IPBlock,
-  PeerManifest,
-  PolicyManifest,
-  PortManifest,
-  RuleManifest,
+import { bitsOf, type Family } from '../oracle/address.ts';
+import {
+  type IPBlock,
+  type PeerManifest,
+  type PolicyManifest,
+  type PortManifest,
+  policyApiVersions,
+  type RuleManifest,
 } from '../oracle/manifest.ts';
-import { policyApiVersions } from '../oracle/manifest.ts';
-import type { AddressPlan } from './address.ts';
-import { toCidr, toPool } from './address.ts';
+import { type AddressPlan, toCidr, toPool } from './address.ts';
 import { oneOf, weighted, withoutUndefined } from './choice.ts';
-import type { PolicyObjects } from './policy.ts';
+import { baselineNames, builtInTierNames, type PolicyObjects } from './policy.ts';
 import { rule } from './rule.ts';
-import type { RuleContext, Scope } from './scope.ts';
-import { nodeLabels, podLabels, selectorOver } from './selector.ts';
-import { baselineNames, builtInTierNames } from './tier.ts';
+import { nodeLabels, podLabels, type RuleContext, type Scope, selectorOver } from './selector.ts';
 
 /**
  * What many rules have in common, each hard for another index: all of them on one port, on few,

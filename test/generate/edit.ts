@@ -1,6 +1,8 @@
+import fc from 'fast-check';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
 import type { Manifest, PodManifest, PolicyManifest, RuleManifest } from '../oracle/manifest.ts';
-import type { Scenario } from './scenario.ts';
+import type { CrowdKind } from './crowd.ts';
+import { ALL_FEATURES, type Scenario, scenario } from './scenario.ts';
 
 /** The kinds of edits; a test counts them. */
 export const EDITS = [
@@ -17,10 +19,10 @@ export const EDITS = [
   'policy changes its priority',
   'group changes',
 ] as const;
-export type Edit = (typeof EDITS)[number];
+type Edit = (typeof EDITS)[number];
 
 /** What a cluster holds after some edits; objects that were not edited are the same. */
-export interface Step {
+interface Step {
   readonly edits: readonly Edit[];
   readonly objects: readonly object[];
 }
@@ -227,4 +229,28 @@ function withAppliedTo(
   like: RuleManifest | undefined,
 ): RuleManifest {
   return like?.appliedTo === undefined ? rule : { ...rule, appliedTo: like.appliedTo };
+}
+
+/** A scenario, and the steps that lead on from it. */
+export interface History {
+  readonly from: Scenario;
+  readonly steps: readonly Step[];
+}
+
+/** Crowds of so many rules, each with up to twelve steps. */
+export function histories(kind: CrowdKind, sizes: readonly number[] = [10, 40, 120]): fc.Arbitrary<History> {
+  const drawn = (rules: number) =>
+    scenario({ size: 8, flows: 0, features: ALL_FEATURES, crowd: { rules, kind } });
+  const all = fc.constantFrom(...sizes).chain((rules) =>
+    fc
+      .record({
+        from: drawn(rules),
+        other: drawn(30),
+        seed: fc.nat(),
+        steps: fc.integer({ min: 1, max: 12 }),
+      })
+      .map(({ from, other, seed, steps }) => ({ from, steps: editSteps(from, other, { steps, seed }) })),
+  );
+  // Shrinking one would take minutes, and give one that is as long.
+  return fc.noShrink(all);
 }

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import type { Flow } from '../oracle/flow.ts';
 import { familyOf, randomAddress } from './address.ts';
-import { oneOf, weighted, withoutUndefined } from './choice.ts';
-import type { Feature } from './feature.ts';
+import { type Feature, oneOf, weighted, withoutUndefined } from './choice.ts';
 
 interface Targets {
   /** Addresses of the Node under test. */

@@ -1,17 +1,21 @@
 import fc from 'fast-check';
 import type { Flow } from '../oracle/flow.ts';
-import type { AddressPlan } from './address.ts';
-import { addressNear, canonical, familyOf, randomAddress, shift, toPool } from './address.ts';
-import type { Aim } from './aim.ts';
-import { noAim } from './aim.ts';
-import { maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
+import {
+  type AddressPlan,
+  addressNear,
+  canonical,
+  familyOf,
+  randomAddress,
+  shift,
+  toPool,
+} from './address.ts';
+import { type Aim, noAim } from './aim.ts';
+import { type Feature, maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
 import { exemptTraffic } from './exempt.ts';
-import type { Feature } from './feature.ts';
-import type { Traffic } from './traffic.ts';
-import { anyTraffic, byNumber, trafficAt } from './traffic.ts';
+import { anyTraffic, byNumber, type Traffic, trafficAt } from './traffic.ts';
 
 /** What flows are drawn towards. */
-export interface FlowTargets {
+interface FlowTargets {
   ruleAims: Aim[];
   failsafeAims: Aim[];
   /** Addresses of the Node under test. */

@@ -1,6 +1,6 @@
 import type { GroupManifest, Manifest, PolicyManifest } from '../oracle/manifest.ts';
+import { isBuiltIn } from './policy.ts';
 import type { Scenario } from './scenario.ts';
-import { isBuiltIn } from './tier.ts';
 
 /** Lists whose items can go one by one and leave a valid object, an empty list included. */
 const shrinkableLists = [

@@ -1,11 +1,8 @@
 import fc from 'fast-check';
-import type { GroupManifest, Manifest } from '../oracle/manifest.ts';
-import { policyApiVersions } from '../oracle/manifest.ts';
-import { fields, maybe } from './choice.ts';
-import { ALL_FEATURES } from './feature.ts';
+import { type GroupManifest, type Manifest, policyApiVersions } from '../oracle/manifest.ts';
+import { ALL_FEATURES, fields, maybe } from './choice.ts';
 import { groups, memberKinds, union } from './group.ts';
-import { policies } from './policy.ts';
-import { customPriority, customTierNames } from './tier.ts';
+import { customPriority, customTierNames, policies } from './policy.ts';
 
 const [OURS = ''] = policyApiVersions;
 

@@ -9,7 +9,7 @@ import type {
 import { fields, maybe, oneOf, weighted } from './choice.ts';
 import { serviceReference } from './endpoint.ts';
 import { peers } from './peer.ts';
-import type { RuleContext, Scope } from './scope.ts';
+import type { RuleContext, Scope } from './selector.ts';
 import { services } from './service.ts';
 
 /** What a rule matches: its services and its peers. */

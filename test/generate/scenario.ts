@@ -1,25 +1,23 @@
 import fc from 'fast-check';
 import { stringify } from 'yaml';
 import { toCluster } from '../oracle/cluster.ts';
-import type { Names, OracleConfig } from '../oracle/config.ts';
-import type { Flow } from '../oracle/flow.ts';
+import type { Flow, Names, OracleConfig } from '../oracle/flow.ts';
 import type { GroupManifest, Manifest } from '../oracle/manifest.ts';
 import type { AddressPlan } from './address.ts';
 import { addressesOfNode, knownAddresses, toFailsafeAims, toRuleAims } from './aim.ts';
+import { CURRENT_FEATURES, type Feature } from './choice.ts';
 import { cluster, nodeUnderTest } from './cluster.ts';
 import { config } from './config.ts';
 import { type Crowd, crowdPolicies } from './crowd.ts';
 import { clusterServices } from './endpoint.ts';
-import type { Feature } from './feature.ts';
-import { CURRENT_FEATURES } from './feature.ts';
 import { flow } from './flow.ts';
 import { groups } from './group.ts';
-import { names } from './name.ts';
+import { names } from './peer.ts';
 import { policies } from './policy.ts';
 
 export type { AddressPair, AddressPlan } from './address.ts';
-export type { Feature } from './feature.ts';
-export { ALL_FEATURES, CURRENT_FEATURES } from './feature.ts';
+export type { Feature } from './choice.ts';
+export { ALL_FEATURES, CURRENT_FEATURES } from './choice.ts';
 
 /**
  * A whole case: manifests in any order, the Node to look from, the configuration, names, and flows
@@ -35,7 +33,7 @@ export interface Scenario {
 }
 
 /** How large a scenario is, and whether its flows must be sendable. */
-export interface ScenarioOptions {
+interface ScenarioOptions {
   /**
    * Policies at most, half of it at least; the cluster grows with it, up to 300 pods. Default 8.
    */

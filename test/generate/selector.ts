@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import type { LabelSelector, Labels } from '../oracle/manifest.ts';
-import { fields, maybe, oneOf, weighted } from './choice.ts';
+import type { GroupManifest, LabelSelector, Labels } from '../oracle/manifest.ts';
+import type { AddressPlan } from './address.ts';
+import { type Feature, fields, maybe, oneOf, weighted } from './choice.ts';
 
 /** Label keys with the values they may have. */
 export type LabelVocabulary = Readonly<Record<string, readonly string[]>>;
@@ -63,4 +64,21 @@ export function selectorOver(vocabulary: LabelVocabulary): fc.Arbitrary<LabelSel
 function listed(key: string, operators: fc.Arbitrary<string>, values: fc.Arbitrary<string>) {
   const list = fc.uniqueArray(values, { minLength: 1, maxLength: 2 });
   return fc.tuple(operators, list).map(([operator, chosen]) => ({ key, operator, values: chosen }));
+}
+
+/** What policies may name and which forms they may take. */
+export interface Scope {
+  features: ReadonlySet<Feature>;
+  plan: AddressPlan | undefined;
+  groups: GroupManifest[];
+  /** Names that the configuration knows, and numbers. */
+  interfaceGroups: (number | string)[];
+}
+
+/** What a rule's generator must know of its policy. */
+export interface RuleContext {
+  direction: 'ingress' | 'egress';
+  /** Antrea's objects lack the fields that are ours alone. */
+  isAntrea: boolean;
+  scope: Scope;
 }

@@ -27,7 +27,7 @@ export function portNumber(): fc.Arbitrary<number> {
 }
 
 /** One item of `ports`: single ports, overlapping ranges, source ports, a protocol alone. */
-export function port(): fc.Arbitrary<PortManifest> {
+function port(): fc.Arbitrary<PortManifest> {
   const protocol = weighted<string | undefined>(
     [2, fc.constant(undefined)],
     [3, fc.constant('TCP')],
@@ -57,7 +57,7 @@ export function port(): fc.Arbitrary<PortManifest> {
 }
 
 /** One item of `protocols`; `icmpv6` is ours alone, so Antrea's objects don't have it. */
-export function protocol(isAntrea: boolean): fc.Arbitrary<ProtocolManifest> {
+function protocol(isAntrea: boolean): fc.Arbitrary<ProtocolManifest> {
   const igmp = fields<NonNullable<ProtocolManifest['igmp']>>({
     igmpType: maybe(50, oneOf(igmpTypes)),
     groupAddress: maybe(40, oneOf(igmpGroups)),
@@ -100,4 +100,22 @@ function icmp(types: readonly number[]): fc.Arbitrary<{ icmpType?: number; icmpC
     [4, oneOf(types).map((icmpType) => ({ icmpType }))],
     [3, fc.record({ icmpType: oneOf(types), icmpCode: code })],
   );
+}
+
+/**
+ * The ingress half of a policy, for NodePort traffic, of which few are drawn; other objects as they
+ * are.
+ */
+export function ofNodePort(object: object): object {
+  const { apiVersion = '', kind, spec } = object as Partial<Policy>;
+  const isOurs = kind === 'ClusterNetworkPolicy' && apiVersion.startsWith('nodewall.io/');
+  if (!isOurs || (spec?.ingress ?? []).length === 0) return object;
+  const { egress: _, ...rest } = spec ?? {};
+  return { ...object, spec: { ...rest, traffic: 'NodePort' } };
+}
+
+interface Policy {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly spec: { readonly ingress?: readonly object[]; readonly egress?: readonly object[] };
 }

@@ -13,7 +13,7 @@ const VIRTIOFSD = ['/usr/lib/qemu/virtiofsd', '/usr/libexec/virtiofsd'];
 const POLL_MS = 100;
 const EMULATED = ['-accel', 'tcg,thread=multi,tb-size=512', '-cpu', 'max'];
 
-export interface GuestOptions {
+interface GuestOptions {
   /** Commands of sh, run by root in `/`. */
   readonly script: string;
   /** The guest is ended after that time. */

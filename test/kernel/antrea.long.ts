@@ -2,13 +2,14 @@
  * Antrea's cases of node policies (test/cases/antrea-nodes.md) with real packets, under the default
  * configuration: the verdicts that the case expects are those of the kernel.
  */
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseCases } from '../cases/case.ts';
 import { parseFlowLine } from '../cases/flow-line.ts';
 import { readInputs } from '../cases/inputs.ts';
-import { addressPlan } from '../netns/address-plan.ts';
+import { addressPlan } from '../netns/topology.ts';
 import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { asObserved, type Flow } from './flow.ts';

@@ -3,6 +3,7 @@
  * NodePorts at once, what is closed is never open and what is open is never closed; also where the
  * agent is killed and started again in between.
  */
+
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Dataplane, EITHER_IPTABLES, forEachDataplane, itForAny, NFTABLES } from './dataplane.ts';
@@ -12,7 +13,7 @@ import { cidr, type PolicyOptions, policy, type Rule, tcp, udp } from './manifes
 import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';
 import { kubeProxyIptables } from './passed-by-iptables.ts';
-import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import { kubeProxyNftables } from './passed-by-nftables.ts';
 import { withVariations } from './variations.ts';
 
 const TIME = floodTime(2_000);

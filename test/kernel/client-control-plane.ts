@@ -1,6 +1,6 @@
 import type { Family } from '../../lib/net/address.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
-import { relay } from '../netns/relay.ts';
+import { relay } from '../netns/namespace.ts';
 import type { EnforcedNode } from './enforced-node.ts';
 import { NODE_NAME } from './manifests.ts';
 

@@ -2,12 +2,13 @@
  * The rows of `nodewall diff` are true of the kernel: what is in a row has one verdict while the
  * agent enforces the old manifests and another with the new ones; all other flows have one verdict.
  */
+
 import assert from 'node:assert/strict';
 import type { Row } from '../../apis/difference/row.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { clusterDifference } from '../../controller/difference/cluster-difference.ts';
 import { seededRandom } from '../../perf/generate/random.ts';
-import type { AddressPlan } from '../netns/address-plan.ts';
+import type { AddressPlan } from '../netns/topology.ts';
 import { toClusterObjects, toConfig } from '../properties/pipeline.ts';
 import { isInRow, wholeFlow } from '../properties/whole-flow.ts';
 import { dataplaneSuite, NFTABLES } from './dataplane.ts';

@@ -1,10 +1,8 @@
 /** A scenario drawn at random, with the flows of it that real packets can have. */
-import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
-import { icmpTypes, icmpv6Types, igmpGroups, igmpTypes } from '../generate/service.ts';
-import { addressPlan } from '../netns/address-plan.ts';
-import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
-import type { Flow } from './flow.ts';
+import { icmpTypes, icmpv6Types, igmpGroups, igmpTypes, ofNodePort } from '../generate/service.ts';
+import { addressPlan } from '../netns/topology.ts';
+import { type Flow, type PartialFlow, toCompleteFlow } from './flow.ts';
 
 /** The second client stands behind the interface group of pods, the third behind clusternet's. */
 export const PLAN = addressPlan({

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type Dataplane, REPAIRED_WITHIN } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
+import { variousRules } from './manifests.ts';
 import { until } from './until.ts';
-import { variousRules } from './various-rules.ts';
 
 /** A node with various rules in force, beside chains and sets of others. */
 export interface DriftBed {

@@ -110,7 +110,7 @@ export async function egressAgents(
   };
 }
 
-export interface LabObject {
+interface LabObject {
   readonly apiVersion: string;
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };

@@ -15,7 +15,7 @@ export interface LabPod {
   readonly namespace: Namespace;
 }
 
-export interface LabNode {
+interface LabNode {
   readonly name: string;
   readonly v4: string;
   readonly v6: string;
@@ -60,7 +60,7 @@ export interface LabFlow {
 
 export const SERVER = { v4: '198.51.100.100', v6: '2001:db8:f::100' } as const;
 export const SERVER_PORT = 7000;
-export const POD_NETWORKS = { v4: '10.244.0.0/16', v6: 'fd00:10:244::/48' } as const;
+const POD_NETWORKS = { v4: '10.244.0.0/16', v6: 'fd00:10:244::/48' } as const;
 
 interface LabPlan {
   readonly nodes: readonly string[];
@@ -70,7 +70,7 @@ interface LabPlan {
 }
 
 /** The names say what the test means the nodes to be; they are made alike. */
-export const LAB: LabPlan = { nodes: ['plain', 'other', 'gw-1', 'gw-2'], podsPerNode: 2 };
+const LAB: LabPlan = { nodes: ['plain', 'other', 'gw-1', 'gw-2'], podsPerNode: 2 };
 
 const SYSCTLS: readonly string[] = [
   'net.ipv4.ip_forward=1',

@@ -10,8 +10,7 @@ import { NO_NETSTATE } from '../../agent/egress/render/netstate.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import { netstates, UPLINK } from '../generate/netstate.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { assertKernelHas } from './ip-netstate.ts';
-import { Keeper, SOON } from './kept-netstate.ts';
+import { assertKernelHas, Keeper, SOON } from './ip-netstate.ts';
 import { kernelSuite } from './kernel-suite.ts';
 
 const STATES = 24;

@@ -4,6 +4,7 @@
  *
  * NODEWALL_SEED=N runs that one scenario; NODEWALL_PROBES=N sends so many packets (10,000).
  */
+
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { toNetstate } from '../../agent/egress/render/netstate.ts';
@@ -18,9 +19,8 @@ import { type EgressScenario, egressScenario } from '../generate/egress/egress-s
 import type { EgressAnswer } from '../oracle/egress/permission.ts';
 import { agreeOnEgress } from '../properties/egress-agree.ts';
 import { agreeOnNodes } from '../properties/egress-nodes.ts';
-import { packetsOf } from '../properties/egress-packets.ts';
-import { walkPacket } from '../properties/egress-walk.ts';
-import { withAlive } from '../tracer/alive.ts';
+import { packetsOf, walkPacket } from '../properties/egress-walk.ts';
+import { withAlive } from '../tracer/egress-table.ts';
 import { EgressFabric, type FabricNode, type FabricPacket } from './egress-fabric.ts';
 import { kernelSuite } from './kernel-suite.ts';
 

@@ -3,6 +3,7 @@
  * is believed, and that nothing goes in clear while a part is missing. The nodes' states are made
  * by hand; rules and network configuration are those of an agent.
  */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +20,7 @@ import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { NodeEgress, TunnelEnd } from '../../apis/egress/node-egress.ts';
 import { createEgressLab, type EgressLab, SERVER, SERVER_PORT } from './egress-lab.ts';
 import { nodeEgress, tunnelEnd } from './egress-values.ts';
-import { Keeper } from './kept-netstate.ts';
+import { Keeper } from './ip-netstate.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { until } from './until.ts';
 import { sendDatagrams, vxlanFrame } from './vxlan-frame.ts';

@@ -2,13 +2,13 @@
  * A node namespace with a manifests directory and `bin/nodewall` to enforce it: the product as a
  * black box. SEMANTICS.md section 4 is the contract.
  */
+
 import type { ChildProcess } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
 import { type RunResult, stop } from '../netns/namespace.ts';
-import { createTopology, type Topology } from '../netns/topology.ts';
+import { type AddressPlan, addressPlan, createTopology, type Topology } from '../netns/topology.ts';
 import { NODEWALL } from '../program.ts';
 import { type Dataplane, inForce, lose, NFTABLES } from './dataplane.ts';
 import { NODE_NAME, node } from './manifests.ts';

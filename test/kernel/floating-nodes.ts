@@ -17,7 +17,7 @@ interface Said {
 }
 
 /** One node: a process of floating-child.ts. */
-export class FloatingNode {
+class FloatingNode {
   readonly #child;
   readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   readonly drifts: string[] = [];

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Family } from '../../lib/net/address.ts';
 import type { FakeControlPlane } from '../fake/control-plane.ts';
-import { relay } from '../netns/relay.ts';
+import { relay } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';

@@ -14,7 +14,7 @@ export const PORT = 4443;
 const NAMES = { servers: ['127.0.0.1'] };
 const QUICK = { window: 1, failAfter: 1 };
 
-export interface Remembered {
+interface Remembered {
   readonly trial: object | null;
   readonly holds: readonly { readonly key: string; readonly isBrief: boolean }[];
 }

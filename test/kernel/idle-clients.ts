@@ -10,7 +10,7 @@ for (const host of hosts) {
   socket.on('error', ({ code }) => console.log((code === 'ECONNRESET' ? 'reset ' : code + ' ') + host)).resume();
 }`;
 
-export interface IdleClients {
+interface IdleClients {
   /** The hosts whose connections are open; of each, once all were. */
   open(): readonly string[];
   /** The hosts whose connections were reset. */

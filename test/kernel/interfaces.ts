@@ -1,9 +1,10 @@
 /** A node with an agent that keeps link groups, and pods as network namespaces. */
+
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { addressPlan } from '../netns/address-plan.ts';
 import { createNamespace, type Namespace, type RunResult } from '../netns/namespace.ts';
+import { addressPlan } from '../netns/topology.ts';
 import { NODEWALL } from '../program.ts';
 import { type Dataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
@@ -12,7 +13,7 @@ import { connects, listen } from './talk.ts';
 import { until } from './until.ts';
 
 export const POD_PORT = 7777;
-export const POD_ADDRESS = '10.244.0.2';
+const POD_ADDRESS = '10.244.0.2';
 
 export interface InterfaceNode {
   readonly node: EnforcedNode;

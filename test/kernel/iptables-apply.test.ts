@@ -7,7 +7,7 @@ import { RefusedError } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { IptablesError, type IptablesTools, iptablesTools } from '../../agent/apply/iptables/tools.ts';
 import { IPTABLES_CASES } from '../fake/iptables-cases.ts';
-import { RULESET, withSets } from '../fake/iptables-web-server.ts';
+import { RULESET, withSets } from '../fake/iptables-ruleset.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { kernelSuite } from './kernel-suite.ts';
 

@@ -5,6 +5,7 @@
  *
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many, default 8.
  */
+
 import assert from 'node:assert/strict';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import { ruleTexts, targetText } from '../../agent/render/iptables/rule-text.ts';
@@ -18,8 +19,8 @@ import {
 import type { Match } from '../../agent/render/ruleset.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { formatFamily, unpackAddress } from '../../lib/net/member-set.ts';
-import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, sample } from '../generate/scenario.ts';
+import { ofNodePort } from '../generate/service.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { toConfig, toState } from '../properties/pipeline.ts';
 import { kernelSuite } from './kernel-suite.ts';

@@ -7,6 +7,7 @@
  *
  * NODEWALL_SEED=N draws other crowds and other flows.
  */
+
 import assert from 'node:assert/strict';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { parseAddress } from '../../lib/net/address.ts';
@@ -15,14 +16,13 @@ import { KIND_TITLES, KINDS, type Kind, ruleSet } from '../../perf/generate/kind
 import { clusterObjects } from '../../perf/generate/ruleset.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
-import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
+import { type AddressPlan, addressPlan } from '../netns/topology.ts';
 import { oracle } from '../oracle/oracle.ts';
 import { flowsAtRules } from '../properties/flows-at-rules.ts';
 import { renderBoth, toConfig, toState } from '../properties/pipeline.ts';
-import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
 import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
-import { asObserved, type Flow, type Verdict } from './flow.ts';
+import { asObserved, type Flow, type PartialFlow, toCompleteFlow, type Verdict } from './flow.ts';
 import { withVariations } from './variations.ts';
 import { observe } from './verdicts.ts';
 

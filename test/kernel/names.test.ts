@@ -1,6 +1,7 @@
 /**
  * fqdn peers: real DNS questions and answers between namespaces, and the connections that follow.
  */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -10,8 +11,8 @@ import { encode } from 'dns-packet';
 import { NAMES_FILE } from '../../agent/names/saved-names.ts';
 import { type DnsProcess, dnsProcess } from '../dns/process.ts';
 import type { Zone } from '../dns/zone.ts';
-import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
+import { addressPlan } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';

@@ -1,7 +1,7 @@
 /** Rules on a machine on which IPv6 is off for every interface (disable_ipv6=1). */
+
 import assert from 'node:assert/strict';
-import { addressPlan } from '../netns/address-plan.ts';
-import { CLIENT_INTERFACE } from '../netns/topology.ts';
+import { addressPlan, CLIENT_INTERFACE } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';

@@ -2,6 +2,7 @@
  * While NodePort policies change under load, a closed NodePort is never open and an open one never
  * closed.
  */
+
 import assert from 'node:assert/strict';
 import {
   type Dataplane,
@@ -16,7 +17,7 @@ import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
 import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';
 import { kubeProxyIptables } from './passed-by-iptables.ts';
-import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import { kubeProxyNftables } from './passed-by-nftables.ts';
 import { withVariations } from './variations.ts';
 
 /** Above this, a port number in the rules' text says which generation of the files is in force. */

@@ -1,4 +1,5 @@
 /** `traffic: NodePort` on the kernel, behind destination NAT of each shape that others make. */
+
 import assert from 'node:assert/strict';
 import { type Dataplane, dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
@@ -17,9 +18,8 @@ import {
   TARGETS,
 } from './passed-by-cluster.ts';
 import { kubeProxyIptables, portmapIptables } from './passed-by-iptables.ts';
-import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import { kubeProxyNftables, portmapNftables } from './passed-by-nftables.ts';
 import type { Party } from './passed-by-party.ts';
-import { portmapNftables } from './passed-by-portmap-nftables.ts';
 import { until } from './until.ts';
 import { withVariations } from './variations.ts';
 

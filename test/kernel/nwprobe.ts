@@ -3,8 +3,8 @@
  * firewall chain, it sees what the firewall accepted. `drop` is final at once, so a packet that
  * gets here was let through by every earlier chain.
  */
-import type { AddressPair } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
+import type { AddressPair } from '../netns/topology.ts';
 
 /** nodewall's chains are at filter (0) and below 100; 200 is after every one of them. */
 const AFTER_FIREWALL = 200;
@@ -54,7 +54,7 @@ export function natTable(pod: AddressPair, port: number): string {
 }
 
 /** A port of the node in one family. */
-export interface CountedPort {
+interface CountedPort {
   readonly protocol: 'tcp' | 'udp';
   readonly port: number;
   readonly family: 4 | 6;

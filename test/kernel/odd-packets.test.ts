@@ -3,10 +3,11 @@
  * conntrack calls invalid or does not track, packets of a VRF. docs/semantics.md section 5 says
  * what becomes of each.
  */
+
 import assert from 'node:assert/strict';
 import { parseAddress, WIDTH } from '../../lib/net/address.ts';
-import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
+import { addressPlan } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';

@@ -1,4 +1,4 @@
 /** A thousand sessions in each case. */
-import { openSessionsSuite } from './session-suite.ts';
+import { openSessionsSuite } from './open-sessions.ts';
 
 openSessionsSuite(1_000);

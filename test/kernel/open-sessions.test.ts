@@ -1,4 +1,4 @@
 /** One session of each kind, in each case. */
-import { openSessionsSuite } from './session-suite.ts';
+import { openSessionsSuite } from './open-sessions.ts';
 
 openSessionsSuite(0);

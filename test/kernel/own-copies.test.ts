@@ -2,9 +2,9 @@
  * The machine's own copies of its multicasts and broadcasts, under a deny of all ingress; and the
  * same packets, with the same sources, from others on the link.
  */
+
 import assert from 'node:assert/strict';
-import { addressPlan } from '../netns/address-plan.ts';
-import { CLIENT_INTERFACE } from '../netns/topology.ts';
+import { addressPlan, CLIENT_INTERFACE } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';

@@ -3,8 +3,8 @@
  * group, two pods on the node behind interfaces of the group `pods`, one on another node behind
  * `clusternet`, and one on the node's own network.
  */
-import type { AddressPair, AddressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
+import type { AddressPair, AddressPlan } from '../netns/topology.ts';
 import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { FAMILIES, type Family, type Kind, type Protocol, type Shape, type Way } from './passed-by.ts';

@@ -1,8 +1,9 @@
 /** What rules with logging write of real connections, and what they count. */
+
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { addressPlan } from '../netns/address-plan.ts';
+import { addressPlan } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';

@@ -2,9 +2,8 @@
 import type { Row } from '../../apis/difference/row.ts';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval, Ranges } from '../../lib/net/interval.ts';
-import type { AddressPlan, ClientAddress } from '../netns/address-plan.ts';
-import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
-import type { Flow } from './flow.ts';
+import type { AddressPlan, ClientAddress } from '../netns/topology.ts';
+import { type Flow, type PartialFlow, toCompleteFlow } from './flow.ts';
 
 /** Protocols that packets of the topology can have. */
 const PROTOCOLS = ['tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp', 47, 50, 89, 112, 255, 4] as const;

@@ -2,12 +2,12 @@
  * Packets with the address of a Node that come from a pod, and packets with an address of the node
  * itself that come from anywhere: raw packets, while the sysctls that would drop them are off.
  */
+
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
-import { CLIENT_INTERFACE } from '../netns/topology.ts';
+import { addressPlan, CLIENT_INTERFACE } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';

@@ -2,12 +2,12 @@
  * The observer against hand-written tables: every verdict × protocol × family × direction is seen
  * as what it is.
  */
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { isAtLeast } from '../../lib/process/check-line.ts';
-import { type AddressPair, addressPlan } from '../netns/address-plan.ts';
-import { createTopology, type Topology } from '../netns/topology.ts';
+import { type AddressPair, addressPlan, createTopology, type Topology } from '../netns/topology.ts';
 import { asObserved, type Flow, type Verdict } from './flow.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { observe, observeDetails } from './verdicts.ts';

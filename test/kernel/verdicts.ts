@@ -8,16 +8,16 @@
  * or that nobody answers an accepted packet, doesn't matter. NodePort flows come after the others,
  * behind a table that hands them all to a pod; those are accepted that are forwarded.
  */
+
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import type { AddressPair } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
-import { CLIENT_INTERFACE, type Topology } from '../netns/topology.ts';
+import { type AddressPair, CLIENT_INTERFACE, type Topology } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { type Flow, isIcmp, isMulticast, protocolNumber, unsendable, type Verdict } from './flow.ts';
 import { deleteTable, loadTable, natTable, recorderTable } from './nwprobe.ts';
 
-export interface Observation {
+interface Observation {
   readonly flow: Flow;
   readonly verdict: Verdict;
   /** What the sender saw. `eperm`: its own kernel refused to send. */
@@ -30,7 +30,7 @@ export interface Observation {
   readonly error?: string;
 }
 
-export interface ObserveOptions {
+interface ObserveOptions {
   /** Milliseconds to wait for answers after the last packet of a round; default 150. */
   readonly wait?: number;
   /**

@@ -1,7 +1,7 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { NodeMetrics } from '../../controller/metrics/node-metrics.ts';
-import { nodeReport } from '../fake/node-report.ts';
+import { nodeReport } from '../fake/node-state.ts';
 
 export interface Cluster {
   readonly nodes: number;

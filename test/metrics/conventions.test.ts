@@ -3,7 +3,7 @@ import { egressMetrics } from '../../agent/egress/egress-metrics.ts';
 import { prometheusMetrics } from '../../agent/run/prometheus.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
 import { watchCounts } from '../../controller/watch/cluster/watch-notice.ts';
-import { checkConventions } from './exposition.ts';
+import { checkConventions } from './promtool.ts';
 
 describe("Prometheus' conventions", function () {
   this.timeout(120_000);

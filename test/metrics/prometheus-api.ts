@@ -1,7 +1,7 @@
 import type { Namespace } from '../netns/namespace.ts';
 
 /** One series of an answer, with its last value. */
-export interface Sample {
+interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
@@ -13,7 +13,7 @@ export interface Target {
   readonly error: string;
 }
 
-export interface ActiveAlert {
+interface ActiveAlert {
   readonly labels: Readonly<Record<string, string>>;
   readonly state: 'pending' | 'firing';
 }

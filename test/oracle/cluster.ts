@@ -1,10 +1,7 @@
-import type { Address } from './address.ts';
-import { addressKey, inRange, parseAddress, parseCidr } from './address.ts';
-import type { OracleConfig } from './config.ts';
-import type { ClusterService } from './endpoint.ts';
-import { toApiServerPorts, toClusterServices } from './endpoint.ts';
-import type { Labels, NodeManifest, PodManifest } from './manifest.ts';
-import { objectsOfKind } from './manifest.ts';
+import { type Address, addressKey, inRange, parseAddress, parseCidr } from './address.ts';
+import { type ClusterService, toApiServerPorts, toClusterServices } from './endpoint.ts';
+import type { OracleConfig } from './flow.ts';
+import { type Labels, type NodeManifest, objectsOfKind, type PodManifest } from './manifest.ts';
 
 /** A Node with the addresses that nodeSelector stands for. */
 export interface ClusterNode {

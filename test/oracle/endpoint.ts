@@ -23,7 +23,7 @@ export interface ClusterService {
 }
 
 /** A pod that is not finished, also one with hostNetwork. */
-export interface RunningPod {
+interface RunningPod {
   namespace: string;
   addresses: Address[];
 }

@@ -1,13 +1,10 @@
-import type { Address } from './address.ts';
-import { addressKey, inRange, parseCidr } from './address.ts';
-import type { OracleConfig } from './config.ts';
-import type { Packet } from './flow.ts';
-import { protocolNumbers } from './flow.ts';
-import { groupNumber } from './interface-group.ts';
+import { type Address, addressKey, inRange, parseCidr } from './address.ts';
+import { type OracleConfig, type Packet, protocolNumbers } from './flow.ts';
+import { groupNumber } from './peer.ts';
 import type { OracleRule } from './rule.ts';
 
 /** Answers whether a packet is accepted before any policy. */
-export type ExemptionTest = (packet: Packet) => boolean;
+type ExemptionTest = (packet: Packet) => boolean;
 
 export const loopbackRanges = ['127.0.0.0/8', '::1/128'].map(parseCidr);
 const several = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8'].map(parseCidr);

@@ -1,14 +1,11 @@
-import type { Address } from './address.ts';
-import { inRange, parseCidr } from './address.ts';
+import { type Address, inRange, parseCidr } from './address.ts';
 import type { Cluster } from './cluster.ts';
-import type { FailsafeEntry, OracleConfig } from './config.ts';
-import type { Packet } from './flow.ts';
-import type { AddressTest } from './member.ts';
-import { toListTest, toNodesTest } from './member.ts';
+import type { FailsafeEntry, OracleConfig, Packet } from './flow.ts';
+import { type AddressTest, toListTest, toNodesTest } from './member.ts';
 import { transportNumber, withinPorts } from './service.ts';
 
 /** Answers whether a packet is traffic on the failsafe list. */
-export type FailsafeTest = (packet: Packet) => boolean;
+type FailsafeTest = (packet: Packet) => boolean;
 
 /** The API server's port, and those that its endpoints are known to have. */
 const apiServer = (peers: FailsafeEntry['peers'], { apiServerPorts }: Cluster): FailsafeEntry[] =>

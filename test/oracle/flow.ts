@@ -1,5 +1,4 @@
-import type { Address, Family } from './address.ts';
-import { parseAddress } from './address.ts';
+import { type Address, type Family, parseAddress } from './address.ts';
 
 /** One new connection as SEMANTICS section 4 writes it; absent fields are unknown. */
 export interface Flow {
@@ -104,3 +103,29 @@ function readProtocol(protocol: string | number | undefined): number | undefined
   if (number === undefined) throw new Error(`not a protocol: ${protocol}`);
   return number;
 }
+
+/** One entry of a failsafe list. */
+export interface FailsafeEntry {
+  protocol?: string;
+  port?: number;
+  endPort?: number;
+  peers: 'nodes' | 'controllers' | 'any' | string[];
+}
+
+/** The part of the agent's configuration that verdicts depend on. */
+export interface OracleConfig {
+  exemptions?: {
+    loopback?: boolean;
+    neighborDiscovery?: boolean;
+    multicastListener?: boolean;
+    dhcpClient?: boolean;
+    localPods?: boolean;
+  };
+  antiSpoofing?: boolean;
+  endpointsWithoutPods?: string[];
+  interfaceGroups?: Record<string, number | { group: number }>;
+  failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[] };
+}
+
+/** What `--names` gives: the addresses that each name resolves to. */
+export type Names = Readonly<Record<string, readonly string[]>>;

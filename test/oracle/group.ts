@@ -1,9 +1,14 @@
 import type { Cluster } from './cluster.ts';
-import type { GroupManifest, Labels } from './manifest.ts';
-import { apiGroupOf, assertOnlyFields, findNamed } from './manifest.ts';
-import type { AddressTest } from './member.ts';
-import { isSingle, toBlockTest, toNodesTest, toPodsTest, toServicePodsTest } from './member.ts';
-import { selects } from './selector.ts';
+import { apiGroupOf, assertOnlyFields, findNamed, type GroupManifest, type Labels } from './manifest.ts';
+import {
+  type AddressTest,
+  isSingle,
+  selects,
+  toBlockTest,
+  toNodesTest,
+  toPodsTest,
+  toServicePodsTest,
+} from './member.ts';
 
 const kinds = [
   ['podSelector', 'namespaceSelector'],

@@ -1,9 +1,12 @@
-import type { Address } from './address.ts';
-import { addressKey, inRange, parseCidr } from './address.ts';
+import { type Address, addressKey, inRange, parseCidr } from './address.ts';
 import type { Cluster, ClusterPod } from './cluster.ts';
-import type { IPBlock, LabelSelector, ServiceReference } from './manifest.ts';
-import { assertOnlyFields } from './manifest.ts';
-import { selects } from './selector.ts';
+import {
+  assertOnlyFields,
+  type IPBlock,
+  type LabelSelector,
+  type Labels,
+  type ServiceReference,
+} from './manifest.ts';
 
 /** Answers whether an address is one of those that something stands for. */
 export type AddressTest = (address: Address) => boolean;
@@ -69,4 +72,36 @@ export function toListTest(addresses: Address[]): AddressTest {
 
 function toMembersTest(members: { addresses: Address[] }[]): AddressTest {
   return toListTest(members.flatMap(({ addresses }) => addresses));
+}
+
+/**
+ * True when the labels satisfy every requirement of the selector; an empty selector selects
+ * everything.
+ */
+export function selects(selector: LabelSelector, labels: Labels): boolean {
+  assertOnlyFields(selector, ['matchLabels', 'matchExpressions'], 'selector');
+  for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {
+    if (!Object.hasOwn(labels, key) || labels[key] !== value) return false;
+  }
+  for (const { key, operator, values } of selector.matchExpressions ?? []) {
+    const has = Object.hasOwn(labels, key);
+    const isListed = has && (values ?? []).includes(labels[key] ?? '');
+    if (!satisfies(operator, has, isListed)) return false;
+  }
+  return true;
+}
+
+function satisfies(operator: string, has: boolean, isListed: boolean): boolean {
+  switch (operator) {
+    case 'In':
+      return isListed;
+    case 'NotIn':
+      return !isListed; // Kubernetes: a missing key satisfies NotIn
+    case 'Exists':
+      return has;
+    case 'DoesNotExist':
+      return !has;
+    default:
+      throw new Error(`the oracle does not evaluate the operator ${operator}`);
+  }
 }

@@ -1,21 +1,16 @@
+import { addressKey, inRange } from './address.ts';
 import type { Answer } from './answer.ts';
-import { toCluster } from './cluster.ts';
-import type { Names, OracleConfig } from './config.ts';
-import { goesToLocalPod, isForOthers, toExemptionTest } from './exemption.ts';
+import { type Cluster, type ClusterNode, toCluster } from './cluster.ts';
+import { goesToLocalPod, isForOthers, isPodsGroup, loopbackRanges, toExemptionTest } from './exemption.ts';
 import { toFailsafeTest } from './failsafe.ts';
-import type { Flow } from './flow.ts';
-import { toPacket } from './flow.ts';
-import { toLocalPodTest } from './local-pod.ts';
+import { type Flow, type Names, type OracleConfig, type Packet, toPacket } from './flow.ts';
 import { baselinePriority } from './order.ts';
-import type { OracleRule } from './rule.ts';
-import { matches, toRules } from './rule.ts';
+import { matches, type OracleRule, toRules } from './rule.ts';
 import { namesServices } from './service.ts';
-import { toSpoofTest } from './spoof.ts';
 
 export type { Answer } from './answer.ts';
 export { sameAnswer } from './answer.ts';
-export type { OracleConfig } from './config.ts';
-export type { Flow } from './flow.ts';
+export type { Flow, OracleConfig } from './flow.ts';
 
 /**
  * What the oracle judges by: parsed manifests, the Node's name, the agent's configuration, what
@@ -120,4 +115,34 @@ function toAnswer(decision: Decision, reason: Answer['reason']): Answer {
 
 function toName({ policy, manifest }: OracleRule): { policy: string; rule: string | null } {
   return { policy, rule: manifest.name ?? null };
+}
+
+/**
+ * Builds the test for packets that a pod sends with the address of a Node, an own or a loopback
+ * address.
+ */
+function toSpoofTest(
+  config: OracleConfig,
+  { nodes }: Cluster,
+  node: ClusterNode,
+): (packet: Packet) => boolean {
+  if (config.antiSpoofing === false) return () => false;
+  const addresses = [node, ...nodes].flatMap((one) => one.addresses);
+  const known = new Set(addresses.map(addressKey));
+  return (packet) => {
+    const { direction, src } = packet;
+    if (direction !== 'ingress' || src === undefined || !isPodsGroup(packet, config)) return false;
+    return known.has(addressKey(src)) || loopbackRanges.some((range) => inRange(range, src));
+  };
+}
+
+/**
+ * Builds the test for outgoing packets that don't say their interface, and go to a pod of this
+ * Node: they leave by an interface of pods.
+ */
+function toLocalPodTest({ pods }: Cluster, { name }: ClusterNode): (packet: Packet) => boolean {
+  const local = pods.filter(({ node }) => node === name).flatMap(({ addresses }) => addresses);
+  const known = new Set(local.map(addressKey));
+  return ({ direction, interfaceGroup, dst }) =>
+    direction === 'egress' && interfaceGroup === undefined && dst !== undefined && known.has(addressKey(dst));
 }

@@ -2,7 +2,7 @@ import type { Manifest, TierManifest } from './manifest.ts';
 import { apiGroupOf, findNamed } from './manifest.ts';
 
 /** A tier as a policy finds it. */
-export interface FoundTier {
+interface FoundTier {
   name: string;
   priority: number;
 }

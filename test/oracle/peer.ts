@@ -1,19 +1,23 @@
+import { type Address, parseAddress } from './address.ts';
 import type { Cluster } from './cluster.ts';
-import type { Names, OracleConfig } from './config.ts';
-import type { Packet } from './flow.ts';
+import type { Names, OracleConfig, Packet } from './flow.ts';
 import { groupNamesPods, toGroupTest } from './group.ts';
-import { groupNumber } from './interface-group.ts';
-import type { PeerManifest } from './manifest.ts';
-import { assertOnlyFields } from './manifest.ts';
-import type { AddressTest } from './member.ts';
-import { isSingle, toAccountTest, toBlockTest, toListTest, toNodesTest, toPodsTest } from './member.ts';
-import { resolveName } from './name.ts';
+import { assertOnlyFields, type PeerManifest } from './manifest.ts';
+import {
+  type AddressTest,
+  isSingle,
+  toAccountTest,
+  toBlockTest,
+  toListTest,
+  toNodesTest,
+  toPodsTest,
+} from './member.ts';
 
 /** Answers whether a packet comes from (ingress) or goes to (egress) one of a rule's peers. */
 export type PeerTest = (packet: Packet) => boolean;
 
 /** What peers are resolved against. */
-export interface PeerContext {
+interface PeerContext {
   objects: readonly object[];
   cluster: Cluster;
   config: OracleConfig;
@@ -76,4 +80,48 @@ function toAddressTest(peer: PeerManifest, context: PeerContext): AddressTest {
   if (peer.group !== undefined) return toGroupTest(objects, cluster, peer.group, apiGroup);
   if (peer.fqdn !== undefined) return toListTest(resolveName(peer.fqdn, names));
   return toPodsTest(cluster, peer.podSelector, peer.namespaceSelector);
+}
+
+/**
+ * What an `fqdn` resolves to: the addresses of that name, or of all names that `*.example.com`
+ * matches.
+ */
+export function resolveName(fqdn: string, names: Names): Address[] {
+  const wanted = normalised(fqdn);
+  const suffix = wanted.startsWith('*.') ? wanted.slice(1) : undefined;
+  if ((suffix ?? wanted).includes('*') || wanted.replace('*.', '') === '') {
+    throw new Error(`the oracle does not evaluate the name ${fqdn}`);
+  }
+  const isMatch = (name: string) =>
+    suffix === undefined ? name === wanted : name.endsWith(suffix) && name.length > suffix.length;
+  return Object.entries(names).flatMap(([name, addresses]) =>
+    isMatch(normalised(name)) ? addresses.map(readAddress) : [],
+  );
+}
+
+/** Names compare without case and without the dot of the root. */
+function normalised(name: string): string {
+  return name.toLowerCase().replace(/\.$/, '');
+}
+
+function readAddress(text: string): Address {
+  const address = parseAddress(text);
+  if (address === undefined) throw new Error(`not an address: ${text}`);
+  return address;
+}
+
+const defaultGroups = { pods: 8, clusternet: 9 };
+
+/**
+ * The number of a link group, by number or by its name in the configuration; undefined for an
+ * unknown name.
+ */
+export function groupNumber(group: string | number, config: OracleConfig): number | undefined {
+  if (typeof group === 'number') return group;
+  const groups: NonNullable<OracleConfig['interfaceGroups']> = {
+    ...defaultGroups,
+    ...config.interfaceGroups,
+  };
+  const entry = Object.hasOwn(groups, group) ? groups[group] : undefined;
+  return typeof entry === 'object' ? entry.group : entry;
 }

@@ -1,15 +1,19 @@
 import type { Cluster, ClusterNode } from './cluster.ts';
-import type { Names, OracleConfig } from './config.ts';
 import { toServicesTest } from './endpoint.ts';
-import type { Packet } from './flow.ts';
+import type { Names, OracleConfig, Packet } from './flow.ts';
 import { groupSelectsNode } from './group.ts';
-import type { AppliedToManifest, PolicyManifest, RuleManifest } from './manifest.ts';
-import { apiGroupOf, assertOnlyFields, objectsOfKind, policyApiVersions } from './manifest.ts';
-import type { OrderKey } from './order.ts';
-import { baselinePriority, compareOrder, findTier } from './order.ts';
-import type { PeerTest } from './peer.ts';
-import { namesPod, toPeersTest } from './peer.ts';
-import { selects } from './selector.ts';
+import {
+  type AppliedToManifest,
+  apiGroupOf,
+  assertOnlyFields,
+  objectsOfKind,
+  type PolicyManifest,
+  policyApiVersions,
+  type RuleManifest,
+} from './manifest.ts';
+import { selects } from './member.ts';
+import { baselinePriority, compareOrder, findTier, type OrderKey } from './order.ts';
+import { namesPod, type PeerTest, toPeersTest } from './peer.ts';
 import { matchesServices } from './service.ts';
 
 /** A rule that applies to the Node, in its place. */

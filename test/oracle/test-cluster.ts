@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import type { Names } from './config.ts';
-import type { Answer, Flow } from './oracle.ts';
-import { oracle } from './oracle.ts';
+import type { Names } from './flow.ts';
+import { type Answer, type Flow, oracle } from './oracle.ts';
 
 /** `verdict reason policy#ruleIndex` of an answer; `Allow default` where no rule decided. */
 function summary(answer: Answer): string {

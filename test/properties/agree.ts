@@ -20,7 +20,7 @@ export function count(seen: Seen, key: string): void {
 }
 
 /** What a scenario came to, for those who ask more of it. */
-export interface Agreed {
+interface Agreed {
   readonly state: NodeState;
   readonly config: Config;
   readonly rulesets: Record<DispatchMode, Ruleset>;

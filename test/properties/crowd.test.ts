@@ -3,12 +3,11 @@ import fc from 'fast-check';
 import { CROWD_KINDS, type CrowdKind } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
 import { agree, count, type Seen } from './agree.ts';
-import { candidates } from './candidates.ts';
 import { flowsAtRules } from './flows-at-rules.ts';
-import { INDEX_PARTS, indexShape } from './index-shape.ts';
+import { INDEX_PARTS, indexShape } from './index-size.ts';
 import { toState } from './pipeline.ts';
 import { check, flowCount, meet, missingOf } from './runs.ts';
-import { violations } from './violation.ts';
+import { candidates, violations } from './violation.ts';
 
 /**
  * So many rules that can't match are tried at the end of a look-up (agent/render/index/plan.ts).

@@ -16,7 +16,7 @@ import { parseAddress } from '../oracle/address.ts';
 import { toCluster } from '../oracle/cluster.ts';
 import { type Answer, oracle } from '../oracle/oracle.ts';
 import { count, type Seen } from './agree.ts';
-import { flowsAtRows } from './flows-at-rows.ts';
+import { flowsAtRows } from './flows-at-rules.ts';
 import { resolver, toClusterObjects, toConfig } from './pipeline.ts';
 import { check, flowCount, missingOf } from './runs.ts';
 import { isInRow, toFlow, type WholeFlow, wholeFlow } from './whole-flow.ts';

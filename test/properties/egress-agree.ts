@@ -1,22 +1,24 @@
 import assert from 'node:assert/strict';
 import type { EgressAnswer, EgressFlow } from '../../apis/egress/flow.ts';
+import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import {
   type CompiledEgress,
   compileEgress,
   type EgressInput,
 } from '../../controller/egress/compile-egress.ts';
 import { egressExplainer } from '../../controller/egress/decide.ts';
+import { nodeEgressCompiler } from '../../controller/egress/node-egress.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { addObject, emptyContent } from '../../controller/watch/content.ts';
 import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import type { EgressScenario } from '../generate/egress/egress-scenario.ts';
-import { Consistency } from '../oracle/egress/consistency.ts';
 import {
   describePermission,
   egressOracle,
   isPermitted,
   type Permission,
 } from '../oracle/egress/egress-oracle.ts';
+import { Consistency } from '../oracle/egress/permission.ts';
 import { count, type Seen } from './agree.ts';
 import { toConfig } from './pipeline.ts';
 
@@ -100,4 +102,9 @@ function differ(found: string, flow: object, answer: object, { objects, config }
       `objects:\n${manifests.join('\n')}`,
     ].join('\n'),
   );
+}
+
+/** What each node does for a scenario. */
+export function toNodeEgress({ objects, config }: EgressScenario): ReadonlyMap<string, NodeEgress> {
+  return nodeEgressCompiler()(compileEgress(toEgressInput(objects), toConfig(config).egress));
 }

@@ -9,7 +9,7 @@ import {
   type NodeEgress,
   podKey,
 } from '../../apis/egress/node-egress.ts';
-import { fakeNodeEgress } from '../fake/node-egress.ts';
+import { fakeNodeEgress } from '../fake/egress-objects.ts';
 
 export const EGRESS_NODES = ['a', 'b', 'c'] as const;
 

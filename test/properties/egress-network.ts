@@ -5,7 +5,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { type Address, type Family, formatAddress, parseCidr } from '../../lib/net/address.ts';
-import { withAlive } from '../tracer/alive.ts';
+import { withAlive } from '../tracer/egress-table.ts';
 import type { Packet } from '../tracer/packet.ts';
 import { nextOf, type Path, pathTracer } from '../tracer/path.ts';
 

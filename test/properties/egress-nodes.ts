@@ -2,12 +2,10 @@ import assert from 'node:assert/strict';
 import type { EgressAnswer as Explained } from '../../apis/egress/flow.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { EgressScenario } from '../generate/egress/egress-scenario.ts';
-import { Consistency } from '../oracle/egress/consistency.ts';
-import { type EgressAnswer, isPermitted } from '../oracle/egress/permission.ts';
+import { Consistency, type EgressAnswer, isPermitted } from '../oracle/egress/permission.ts';
 import { count, type Seen } from './agree.ts';
 import type { EgressAgreed } from './egress-agree.ts';
-import { packetsOf } from './egress-packets.ts';
-import { type SteeredPacket, takeOf, walkPacket } from './egress-walk.ts';
+import { packetsOf, type SteeredPacket, takeOf, walkPacket } from './egress-walk.ts';
 
 /**
  * Walks every flow through the compiled nodes. An assertion fails where a packet comes to another

@@ -4,7 +4,7 @@ import { EGRESS_DROP_REASONS, type NodeEgress } from '../../apis/egress/node-egr
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { egressScenario } from '../generate/egress/egress-scenario.ts';
 import { count, type Seen } from './agree.ts';
-import { toNodeEgress } from './egress-input.ts';
+import { toNodeEgress } from './egress-agree.ts';
 import { EgressNetwork, type Journey } from './egress-network.ts';
 import { walkPacket } from './egress-walk.ts';
 import { check, flowCount, missingOf } from './runs.ts';

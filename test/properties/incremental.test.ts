@@ -6,8 +6,7 @@ import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
 import { nodeView, nodeViewer } from '../../controller/publish/node-view.ts';
 import { scenario } from '../generate/scenario.ts';
-import { toClusterObjects } from './pipeline.ts';
-import { plainCompiled, plainState } from './plain-compiled.ts';
+import { plainCompiled, plainState, toClusterObjects } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /** What happens to the objects: numbers draw which, modulo how many there are. */

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { render } from '../../agent/render/render.ts';
 import type { CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { compiledRule, stateOf } from '../fake/compiled-rule.ts';
+import { compiledRule, stateOf } from '../fake/node-state.ts';
 import type { Packet } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
 import { indexSize, largestIndex } from './index-size.ts';

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { render } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
-import type { NodeState } from '../../apis/compiled.ts';
+import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config, DispatchMode } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
@@ -10,8 +10,8 @@ import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { withAcceptedAddresses } from '../../controller/index/accepted-addresses.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
-import type { OracleConfig } from '../oracle/config.ts';
 import type { EgressConfig } from '../oracle/egress/egress-cluster.ts';
+import type { OracleConfig } from '../oracle/flow.ts';
 
 /**
  * The stages between manifests and ruleset, for scenarios: their objects are all valid, so any
@@ -87,4 +87,22 @@ export function renderBoth(state: NodeState, config: Config): Record<DispatchMod
     indexed: render(state, { ...config, dispatch: 'indexed' }),
     linear: render(state, { ...config, dispatch: 'linear' }),
   };
+}
+
+/**
+ * With Maps in the place of whatever else behaves like one: `assert.deepEqual` compares the entries
+ * of no others.
+ */
+export function plainCompiled(compiled: Compiled): Compiled {
+  return withPlainSets(compiled);
+}
+
+/** The same of one node's state. */
+export function plainState(state: NodeState): NodeState {
+  return withPlainSets(state);
+}
+
+function withPlainSets<T extends Pick<Compiled, 'addressSets' | 'serviceSets'>>(value: T): T {
+  const { addressSets, serviceSets } = value;
+  return { ...value, addressSets: new Map(addressSets), serviceSets: new Map(serviceSets) };
 }

@@ -5,7 +5,7 @@ import { compile, compiler } from '../../controller/compile/compile.ts';
 import { HostAddresses } from '../../controller/index/host-addresses.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { plainCompiled } from './plain-compiled.ts';
+import { plainCompiled } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /**

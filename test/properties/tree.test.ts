@@ -6,7 +6,7 @@ import { type Chain, type Ruleset, targets } from '../../agent/render/ruleset.ts
 import type { NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG, type DispatchMode } from '../../apis/config.ts';
 import { BASELINE_PRIORITY } from '../../apis/order.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../fake/node-state.ts';
 import { CROWD_KINDS, type CrowdKind } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
 import { agree, count, type Seen } from './agree.ts';

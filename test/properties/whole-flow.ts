@@ -1,10 +1,9 @@
 import type { Row } from '../../apis/difference/row.ts';
 import type { Random } from '../../perf/generate/random.ts';
 import { parseAddress } from '../oracle/address.ts';
-import type { OracleConfig } from '../oracle/config.ts';
-import { protocolNumbers } from '../oracle/flow.ts';
-import { groupNumber } from '../oracle/interface-group.ts';
+import { type OracleConfig, protocolNumbers } from '../oracle/flow.ts';
 import { type Answer, type Flow, type OracleInput, oracle } from '../oracle/oracle.ts';
+import { groupNumber } from '../oracle/peer.ts';
 
 /** A flow of which everything is known but the Node's own address, which may differ by state. */
 export interface WholeFlow {

@@ -4,7 +4,7 @@ import { startBox } from '../../build/cluster/box.ts';
 import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
 import { describeCluster, install, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
-import { buildHelm } from '../cluster/helm.ts';
+import { buildHelm } from '../cluster/build.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { HelmRelease } from './helm-release.ts';

@@ -6,7 +6,7 @@ import { CNI_PLUGINS } from '../../build/cluster/configuration.ts';
 import { CONTROLLERS, describeCluster, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
 import { NODES } from '../../build/cluster/network.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { buildHelm } from '../cluster/helm.ts';
+import { buildHelm } from '../cluster/build.ts';
 import { until } from '../kernel/until.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { HelmRelease } from './helm-release.ts';

@@ -1,8 +1,13 @@
+/** The chart one version before this one, from git, and its images. */
+
 import { join } from 'node:path';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
+import { buildImages, type Images } from '../../build/images/build.ts';
 import { packageChart } from '../../build/manifests/chart/chart-files.ts';
+import { cached } from '../../build/programs/cache.ts';
 import { type Finished, run } from '../../build/programs/command.ts';
+import { missingCommit, unpackCommit } from '../skew/previous-release.ts';
 
 const RELEASE = 'nodewall';
 
@@ -66,4 +71,30 @@ export class HelmRelease {
 
 function set(settings: readonly string[]): string[] {
   return settings.flatMap((setting) => ['--set', setting]);
+}
+
+/**
+ * Nothing has been released yet. This is the first commit with a chart: before the hook of
+ * uninstall, the ValidatingAdmissionPolicies, gates that are turned off node by node, and metrics
+ * through the controllers. Replaced by the tag of each release.
+ */
+const PREVIOUS = 'afe5c5bbdb55f6b8d67a7c3c4acae7fb7a8a6c5e';
+
+export interface PreviousChart {
+  /** Folder of the chart. */
+  readonly chart: string;
+  /** Tag of its images. */
+  readonly tag: string;
+  readonly images: Images;
+}
+
+/** From the cache, or made: its images take a minute or two. */
+export async function previousChart(): Promise<PreviousChart> {
+  const missing = await missingCommit(PREVIOUS);
+  if (missing !== null) throw new Error(missing);
+  const tag = `previous-${PREVIOUS.slice(0, 8)}`;
+  const root = await cached('previouschart', PREVIOUS.slice(0, 16), (folder) =>
+    unpackCommit(PREVIOUS, folder),
+  );
+  return { chart: join(root, 'deploy/chart'), tag, images: await buildImages({ root, tag }) };
 }

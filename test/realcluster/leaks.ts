@@ -31,7 +31,7 @@ const RATE = 2_000;
  * turns of nodes, each packet a new connection; and a connection from outside to an open port of
  * each lives all along.
  */
-export async function observedDuring(
+async function observedDuring(
   { nodes, outside }: RealCluster,
   action: () => Promise<void>,
 ): Promise<Observed[]> {

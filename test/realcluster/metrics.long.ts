@@ -11,7 +11,7 @@ import {
   writeCommands,
 } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
-import { buildHelm } from '../cluster/helm.ts';
+import { buildHelm } from '../cluster/build.ts';
 import { parseMarkdown } from '../docs/markdown.ts';
 import { until } from '../kernel/until.ts';
 import { HelmRelease } from './helm-release.ts';

@@ -1,8 +1,11 @@
 /** nodewall as an administrator switches and watches it on a real cluster. */
+
+import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
 import { AGENT_PODS, PATIENCE, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
+import type { Finished } from '../../build/programs/command.ts';
 import { succeeds, until } from '../kernel/until.ts';
 
 export const OF_NODEWALL = 'app.kubernetes.io/part-of=nodewall';
@@ -10,7 +13,7 @@ const DEPLOY = join(import.meta.dirname, '../../deploy');
 /** The base with short trials of changes. */
 export const QUICK_GUARD = join(import.meta.dirname, 'manifests/quick-guard');
 
-export interface Pod {
+interface Pod {
   readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
   readonly spec: {
     readonly nodeName?: string;
@@ -148,4 +151,31 @@ spec:
     await cluster.remove('ncnp', name);
   }
   await untilTables(cluster, 'a deleted policy is enforced nowhere', (table) => !table.includes(name), limit);
+}
+
+/** What the stories of one cluster share; it is there once `before` has run. */
+export interface Bed {
+  cluster(): RealCluster;
+  /**
+   * Runs a script as somebody at a terminal with the cluster's kubectl (bash -euo pipefail). A
+   * status other than 0 is no error here.
+   */
+  shell(script: string): Promise<Finished>;
+}
+
+/** What the namespace controller may take, its own waits between tries included. */
+const GONE = ['--wait=true', '--timeout=120s'];
+
+/** One with an object in it. */
+export async function makeNamespace(cluster: RealCluster, name: string): Promise<void> {
+  await cluster.kubectlOutput(['create', 'namespace', name]);
+  await cluster.kubectlOutput(['create', 'configmap', 'content', `--namespace=${name}`]);
+}
+
+/** Rejects with its state where it is not gone in time. */
+export async function deleteNamespace(cluster: RealCluster, name: string): Promise<void> {
+  const { code, stderr } = await cluster.kubectl(['delete', 'namespace', name, ...GONE]);
+  if (code === 0) return;
+  const { stdout } = await cluster.kubectl(['get', 'namespace', name, '-o', 'yaml']);
+  assert.fail(`namespace ${name} is not gone: ${stderr}\n${stdout}`);
 }

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
 import { CONTROLLERS } from '../../build/cluster/install.ts';
-import type { Bed } from './bed.ts';
-import { deleteNamespace, makeNamespace } from './namespaces.ts';
-import { pods } from './nodewall.ts';
+import { type Bed, deleteNamespace, makeNamespace, pods } from './nodewall.ts';
 import { enforce, overcome, reset, type Trial, titleOf } from './trial.ts';
 
 const API = 'apiservice/v1alpha1.controlplane.nodewall.io';

@@ -20,7 +20,7 @@ const LIMIT = 180_000;
  * Path of its archive. Of the program's ways to discover targets it has the one of Kubernetes, and
  * it has no web pages.
  */
-export async function prometheusImage(): Promise<string> {
+async function prometheusImage(): Promise<string> {
   const program = await buildGoProgram({
     name: 'prometheus',
     source: join(import.meta.dirname, 'prometheus'),

@@ -3,9 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RealNode } from '../../build/cluster/cluster.ts';
 import { AGENT_PODS, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
-import type { Bed } from './bed.ts';
-import { pods, tableOf, untilFollowed, untilTables } from './nodewall.ts';
-import { shellBlocks } from './shell-blocks.ts';
+import { parseMarkdown } from '../docs/markdown.ts';
+import { type Bed, pods, tableOf, untilFollowed, untilTables } from './nodewall.ts';
 import { reset } from './trial.ts';
 
 const PAGE = join(import.meta.dirname, '../../docs/recovery.md');
@@ -123,4 +122,21 @@ async function blocks(heading: string, where: 'with kubectl' | 'on the node'): P
   const found = all.filter(({ script }) => script.startsWith(`# ${where}\n`)).map(({ script }) => script);
   assert.ok(found.length > 0, `docs/recovery.md has no block "${where}" below "${heading}"`);
   return found;
+}
+
+/** The `sh` fences of a document, by the heading they stand below. */
+interface ShellBlock {
+  /** The nearest heading, without its marks. */
+  readonly heading: string;
+  /** 1-based line of its first command. */
+  readonly line: number;
+  readonly script: string;
+}
+
+export function shellBlocks(text: string): ShellBlock[] {
+  return parseMarkdown('the page', text).flatMap(({ heading, fences }) =>
+    fences
+      .filter(({ info }) => info === 'sh')
+      .map(({ line, text }) => ({ heading, line: line + 1, script: text.trimEnd() })),
+  );
 }

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { until } from '../kernel/until.ts';
-import type { Bed } from './bed.ts';
-import { tableOf, untilAgentsRun } from './nodewall.ts';
+import { type Bed, tableOf, untilAgentsRun } from './nodewall.ts';
 import { EVENTS } from './outage.ts';
 import { RecoveryPage } from './recovery-page.ts';
 

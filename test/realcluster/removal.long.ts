@@ -1,7 +1,7 @@
 import { startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { describeCluster, install, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
-import { deleteNamespace } from './namespaces.ts';
+import { deleteNamespace } from './nodewall.ts';
 
 /** `npm test` has the harder case, without controllers (removal.ts). */
 describe('nodewall on a real cluster', function () {

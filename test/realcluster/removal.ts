@@ -3,12 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { install, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { until } from '../kernel/until.ts';
-import type { Bed } from './bed.ts';
-import { deleteNamespace, makeNamespace } from './namespaces.ts';
-import { setGate, untilFollowed, untilTables } from './nodewall.ts';
+import { type Bed, deleteNamespace, makeNamespace, setGate, untilFollowed, untilTables } from './nodewall.ts';
 import { EVENTS, POLICIES } from './outage.ts';
-import { RecoveryPage } from './recovery-page.ts';
-import { shellBlocks } from './shell-blocks.ts';
+import { RecoveryPage, shellBlocks } from './recovery-page.ts';
 
 const DOCS = join(import.meta.dirname, '../../docs');
 

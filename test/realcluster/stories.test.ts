@@ -12,10 +12,9 @@ import {
 } from '../../build/cluster/install.ts';
 import { run } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
-import type { Bed } from './bed.ts';
 import { leaksNothingUntilFollowed, untilClosed } from './installation.ts';
 import { leaksNothing } from './leaks.ts';
-import { OF_NODEWALL, pods, QUICK_GUARD, untilFollowed } from './nodewall.ts';
+import { type Bed, OF_NODEWALL, pods, QUICK_GUARD, untilFollowed } from './nodewall.ts';
 import { controllersOnWorkers, describePowerLoss } from './power-loss.ts';
 import { describeRecovery } from './recovery.ts';
 import { describeRemoval } from './removal.ts';

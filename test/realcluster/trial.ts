@@ -21,7 +21,7 @@ export interface Trial {
   readonly base?: string;
 }
 
-export interface TrialResult {
+interface TrialResult {
   /** From the last action on, until every agent follows and the gate's state is obeyed. */
   readonly seconds: number;
 }

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { importImage, startBox } from '../../build/cluster/box.ts';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { AGENT_PODS, CONTROLLERS, describeCluster, untilReady } from '../../build/cluster/install.ts';
-import { buildHelm } from '../cluster/helm.ts';
-import { HelmRelease } from './helm-release.ts';
+import { buildHelm } from '../cluster/build.ts';
+import { HelmRelease, type PreviousChart, previousChart } from './helm-release.ts';
 import { leaksNothingUntilFollowed, untilClosed, written } from './installation.ts';
 import { podsWithTerminating } from './nodewall.ts';
-import { type PreviousChart, previousChart } from './previous-chart.ts';
 
 /**
  * The chart of the version before, and the way to today's and back. The steps follow each other.

@@ -10,7 +10,7 @@ export const ADDRESSES = {
   friend: '198.51.100.7',
   stranger: '203.0.113.9',
 } as const;
-export type Sender = 'friend' | 'stranger';
+type Sender = 'friend' | 'stranger';
 
 /** Of both ends: nobody asks for a neighbour, so the first packet arrives. */
 const MAC = { machine: '02:00:00:00:00:01', outside: '02:00:00:00:00:02' } as const;

@@ -1,7 +1,10 @@
-/** The program one version before this one, from git. */
+/** Trees of earlier commits, and the program one version before this one, from git. */
+
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { cached } from '../../build/programs/cache.ts';
-import { output } from '../../build/programs/command.ts';
-import { missingCommit, unpackCommit } from './commit.ts';
+import { output, run } from '../../build/programs/command.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 /**
  * Nothing has been released yet. This is the last commit before agents refused rules with unknown
@@ -30,4 +33,24 @@ export function previousRelease(): Promise<string> {
     await output(['npm', 'ci', '--no-fund', '--no-audit', '--loglevel=error'], { cwd: folder });
     await output([process.execPath, 'agent/nftables-napi/build.ts'], { cwd: folder });
   });
+}
+
+/** Why a commit can't be had; null: it can. */
+export async function missingCommit(commit: string): Promise<string | null> {
+  const { code } = await run(['git', 'cat-file', '-e', `${commit}^{commit}`], { cwd: ROOT }).catch(() => {
+    return { code: null };
+  });
+  return code === 0 ? null : `commit ${commit} is not here (no git, or a checkout without history)`;
+}
+
+/** Writes files of a commit into a folder; no paths: all of them. */
+export async function unpackCommit(
+  commit: string,
+  folder: string,
+  paths: readonly string[] = [],
+): Promise<void> {
+  const archive = join(folder, 'archive.tar');
+  await output(['git', 'archive', '--output', archive, commit, ...paths], { cwd: ROOT });
+  await output(['tar', '-xf', archive, '-C', folder]);
+  await rm(archive);
 }

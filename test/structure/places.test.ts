@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { picture } from './picture.ts';
-import { PLACES, PROCESSES, STAGES } from './places.ts';
+import { PLACES, PROCESSES, picture, STAGES } from './places.ts';
 import { filesBelow, importsOf, ROOT, readSource } from './source-file.ts';
 import { isWithin } from './zones.ts';
 

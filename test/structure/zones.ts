@@ -77,7 +77,7 @@ export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-export function zoneOf(path: string): Zone | undefined {
+function zoneOf(path: string): Zone | undefined {
   return ZONES.filter(({ folder }) => isWithin(folder, path)).sort(
     (a, b) => b.folder.length - a.folder.length,
   )[0];

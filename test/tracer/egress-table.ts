@@ -70,7 +70,7 @@ function set(name: string, interval: boolean, ...members: readonly string[]): Na
 }
 
 /** What differs from table to table. */
-export interface EgressParts {
+interface EgressParts {
   /** The chains that sources lead to. */
   readonly sources: Readonly<Record<string, string>>;
   /** The slots of the buckets, in turn. */
@@ -265,4 +265,13 @@ export function egressTable(changes: Partial<EgressParts> = {}): Ruleset {
       ],
     },
   );
+}
+
+/** The ruleset while these floating addresses are alive: elements of sets with a timeout. */
+export function withAlive(ruleset: Ruleset, addresses: readonly string[]): Ruleset {
+  const { v4, v6 } = toMemberSet([], addresses);
+  const sets = [...ruleset.sets].map(
+    ([name, set]) => [name, set.timed ? { ...set, members: set.family === 4 ? v4 : v6 } : set] as const,
+  );
+  return { ...ruleset, sets: new Map(sets) };
 }

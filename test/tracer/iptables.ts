@@ -12,7 +12,7 @@ import { MAX_DEPTH } from './walk.ts';
  * chains deeper than iptables-nft may have, and where something is accepted in FORWARD, where
  * others must still judge it.
  */
-export type IptablesTracer = (packet: Packet) => IptablesTrace;
+type IptablesTracer = (packet: Packet) => IptablesTrace;
 
 export interface IptablesTrace {
   readonly verdict: Verdict;

@@ -7,7 +7,7 @@ import type { CompiledRule } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { BASELINE_PRIORITY } from '../../apis/order.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, fromSet, stateOf } from '../fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../fake/node-state.ts';
 import { iptablesTracer } from './iptables.ts';
 import type { Packet } from './packet.ts';
 import { tracer } from './tracer.ts';

@@ -1,5 +1,7 @@
 import type { L4Protocol, MarkField, Match, MatchOf, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
+import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/render/verdict-map.ts';
 import { type Cidr, type Family, lastAddress } from '../../lib/net/address.ts';
+import { unpackMachine32 } from '../../lib/net/bytes.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 
@@ -233,4 +235,103 @@ function matchesType(types: MatchOf<'icmp'>['types'], packet: Packet): boolean {
   );
   if (found.length > 1) throw new Error(`overlapping ICMP types ${JSON.stringify(found)}`);
   return found.length > 0;
+}
+
+/**
+ * One element of a verdict map, decoded: a port, a mark or the value of an address, the first and
+ * the last of a range; of an address with a MAC the bytes as they stand.
+ */
+interface Element {
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly verdict: ChainVerdict;
+}
+
+/** The elements of a map, in its order, whatever they are. */
+export function elementsOf(map: VerdictMap): Element[] {
+  const elements: Element[] = [];
+  eachEntry(map, (first, last, verdict) => {
+    const value = map.key === 'mark' ? (key: Uint8Array) => BigInt(unpackMachine32(key)) : toValue;
+    elements.push({ first: value(first), last: value(last), verdict });
+  });
+  return elements;
+}
+
+/** A key in network byte order. */
+function toValue(packed: Uint8Array): bigint {
+  return BigInt(`0x${Buffer.from(packed).toString('hex')}`);
+}
+
+/** Looks one key up; null where the map doesn't have it. */
+export type LookUp = (key: bigint) => ChainVerdict | null;
+
+/**
+ * What the kernel does with a map. Throws on elements that overlap: the kernel refuses them
+ * (-EEXIST), or, where both are in one transaction, finds either.
+ */
+export function lookUpIn(map: VerdictMap): LookUp {
+  const sorted = elementsOf(map).sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
+  for (const [i, { first, last }] of sorted.entries()) {
+    const before = sorted[i - 1];
+    if (last < first) throw new Error(`${map.name}: ${first}-${last} is no range`);
+    if (before !== undefined && before.last >= first)
+      throw new Error(`${map.name}: overlapping keys ${first}`);
+  }
+  if (!map.interval) {
+    const verdicts = new Map(sorted.map(({ first, verdict }) => [first, verdict]));
+    return (key) => verdicts.get(key) ?? null;
+  }
+  return (key) => {
+    const at = sorted.findLast(({ first }) => first <= key);
+    return at !== undefined && key <= at.last ? at.verdict : null;
+  };
+}
+
+const rotated = (value: number, by: number): number => (value << by) | (value >>> (32 - by));
+
+/**
+ * The kernel's jhash (include/linux/jhash.h, Bob Jenkins' lookup3), as a little-endian machine
+ * computes it.
+ */
+function jhash(key: Uint8Array, seed: number): number {
+  let a = (0xdeadbeef + key.length + seed) | 0;
+  let b = a;
+  let c = a;
+  const word = (at: number): number =>
+    (key[at] ?? 0) | ((key[at + 1] ?? 0) << 8) | ((key[at + 2] ?? 0) << 16) | ((key[at + 3] ?? 0) << 24);
+  let at = 0;
+  for (; key.length - at > 12; at += 12) {
+    a = (a + word(at)) | 0;
+    b = (b + word(at + 4)) | 0;
+    c = (c + word(at + 8)) | 0;
+    a = ((a - c) ^ rotated(c, 4)) | 0;
+    c = (c + b) | 0;
+    b = ((b - a) ^ rotated(a, 6)) | 0;
+    a = (a + c) | 0;
+    c = ((c - b) ^ rotated(b, 8)) | 0;
+    b = (b + a) | 0;
+    a = ((a - c) ^ rotated(c, 16)) | 0;
+    c = (c + b) | 0;
+    b = ((b - a) ^ rotated(a, 19)) | 0;
+    a = (a + c) | 0;
+    c = ((c - b) ^ rotated(b, 4)) | 0;
+    b = (b + a) | 0;
+  }
+  if (key.length === at) return c >>> 0;
+  a = (a + word(at)) | 0;
+  b = (b + word(at + 4)) | 0;
+  c = (c + word(at + 8)) | 0;
+  c = ((c ^ b) - rotated(b, 14)) | 0;
+  a = ((a ^ c) - rotated(c, 11)) | 0;
+  b = ((b ^ a) - rotated(a, 25)) | 0;
+  c = ((c ^ b) - rotated(b, 16)) | 0;
+  a = ((a ^ c) - rotated(c, 4)) | 0;
+  b = ((b ^ a) - rotated(a, 14)) | 0;
+  c = ((c ^ b) - rotated(b, 24)) | 0;
+  return c >>> 0;
+}
+
+/** `jhash KEY mod N`: nft scales the hash, it does not divide (reciprocal_scale()). */
+export function bucketOf(key: Uint8Array, modulus: number, seed: number): number {
+  return Number((BigInt(jhash(key, seed)) * BigInt(modulus)) >> 32n);
 }

@@ -6,7 +6,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { egressTable, MASK, PODS, TAKEN, TUNNEL } from './egress-table.ts';
-import { bucketOf } from './jhash.ts';
+import { bucketOf } from './match.ts';
 import type { Packet } from './packet.ts';
 import { pathTracer } from './path.ts';
 

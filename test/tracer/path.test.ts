@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { egressTable, MASK, PODS, TAKEN, TUNNEL } from './egress-table.ts';
-import { bucketOf } from './jhash.ts';
+import { bucketOf } from './match.ts';
 import type { Packet } from './packet.ts';
 import { nextOf, type Path, pathTracer } from './path.ts';
 

@@ -10,7 +10,7 @@ import { type Ended, entriesOf, type Hook, type Table, toTable, Walk } from './w
  * table says, whatever was meant. It throws on what it doesn't know and on what the kernel would
  * refuse to load.
  */
-export type Tracer = (packet: Packet) => Trace;
+type Tracer = (packet: Packet) => Trace;
 
 export interface Trace {
   readonly verdict: Verdict;

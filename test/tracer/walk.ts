@@ -3,9 +3,7 @@ import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../agent/re
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Verdict } from '../../apis/flow.ts';
 import { packAddress } from '../../lib/net/member-set.ts';
-import { type LookUp, lookUpIn } from './element.ts';
-import { bucketOf } from './jhash.ts';
-import { markOf, matches, protocolNumber } from './match.ts';
+import { bucketOf, type LookUp, lookUpIn, markOf, matches, protocolNumber } from './match.ts';
 import type { Packet } from './packet.ts';
 
 /**

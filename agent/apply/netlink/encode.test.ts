@@ -8,7 +8,7 @@ import { parseAddress, parseCidr } from '../../../lib/net/address.ts';
 import { packMachine32 } from '../../../lib/net/bytes.ts';
 import { egressScenario } from '../../../test/generate/egress/egress-scenario.ts';
 import { scenario } from '../../../test/generate/scenario.ts';
-import { toNodeEgress } from '../../../test/properties/egress-input.ts';
+import { toNodeEgress } from '../../../test/properties/egress-agree.ts';
 import { renderBoth, toConfig, toState } from '../../../test/properties/pipeline.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
 import { indexChain, inputChain, ruleset, verdictMap } from '../../../test/tracer/ruleset.ts';

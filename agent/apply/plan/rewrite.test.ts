@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../../apis/config.ts';
-import { fakeKernel } from '../../../test/fake/fake-kernel.ts';
-import { listing } from '../../../test/fake/listing.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
+import { fakeKernel, listing } from '../../../test/fake/fake-kernel.ts';
 import { closing, fromPods, ingress, nodeState, pod, rulesetOf } from '../../../test/fake/node-state.ts';
 import { cidr, policy, tcp, udp } from '../../../test/kernel/manifests.ts';
 import { render } from '../../render/render.ts';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { type FakeKernel, fakeKernel } from '../../../test/fake/fake-kernel.ts';
-import { listing } from '../../../test/fake/listing.ts';
+import { type FakeKernel, fakeKernel, listing } from '../../../test/fake/fake-kernel.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from '../../../test/fake/node-state.ts';
 import { cidr, tcp } from '../../../test/kernel/manifests.ts';
 import { type Ruleset, targets } from '../../render/ruleset.ts';

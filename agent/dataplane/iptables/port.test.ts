@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
-import { RULESET } from '../../../test/fake/iptables-web-server.ts';
+import { RULESET } from '../../../test/fake/iptables-ruleset.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import { iptablesLeftOvers } from './port.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../../apis/config.ts';
 import { fakeKernel } from '../../../test/fake/fake-kernel.ts';
 import { closing, nodeState } from '../../../test/fake/node-state.ts';
-import { toNftError } from '../../../test/fake/refusal.ts';
+import { toNftError } from '../../../test/fake/table.ts';
 import type { Kernel } from '../../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { renderer } from '../../render/render.ts';

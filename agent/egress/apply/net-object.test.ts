@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
+import { EXAMPLE } from '../../../test/generate/netstate.ts';
 import { netstateText } from './net-object.ts';
 
 // test/kernel/egress-netstate.test.ts types such commands.

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import type { RouteEvent, RouteObject } from 'nftables-napi';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
-import { FakeWireGuard } from '../../../test/fake/fake-wireguard.ts';
-import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
+import { FakeRoutes, FakeWireGuard } from '../../../test/fake/fake-routes.ts';
+import { EXAMPLE } from '../../../test/generate/netstate.ts';
 import { NetstateKeeper } from './netstate-keeper.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';
 

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import type { RouteObject } from 'nftables-napi';
 import { type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
-import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
-import { FakeWireGuard } from '../../../test/fake/fake-wireguard.ts';
-import { EXAMPLE } from '../../../test/generate/netstate-example.ts';
+import { FakeRoutes, FakeWireGuard } from '../../../test/fake/fake-routes.ts';
+import { EXAMPLE } from '../../../test/generate/netstate.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
 import type { SysctlPort } from './host-settings.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';

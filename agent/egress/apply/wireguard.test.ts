@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NetPeer, Netstate } from '../../../apis/egress/netstate.ts';
-import { FakeWireGuard, keyText } from '../../../test/fake/fake-wireguard.ts';
+import { FakeWireGuard, keyText } from '../../../test/fake/fake-routes.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
 import { WireGuardPeers } from './wireguard.ts';
 

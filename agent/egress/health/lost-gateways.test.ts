@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { EgressOutcome, EgressSlot } from '../../../apis/egress/node-egress.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import { withoutLost } from './lost-gateways.ts';
 
 const SLOTS: readonly EgressSlot[] = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { BY_ADDRESS, type NodeEgress } from '../../../apis/egress/node-egress.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import { movedArrivals, movedSources } from './attachment.ts';
 
 type Classes = Readonly<Record<string, string | null>>;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { EgressArrival, NodeEgress } from '../../../apis/egress/node-egress.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import { ClaimedArrivals, isInForce } from './claimed-arrivals.ts';
 
 const A = '10.0.0.1';

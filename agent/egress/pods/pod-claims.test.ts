@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { EgressClass, EgressOutcome, NodeEgress } from '../../../apis/egress/node-egress.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import { PodClaims } from './pod-claims.ts';
 
 const ALL = { first: 0n, last: (1n << 32n) - 1n };

@@ -3,8 +3,8 @@ import { type ConntrackBatch, type ConntrackEntry, type ConntrackEvent, NftError
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
 import { ENDED, takeMark } from '../render/marks.ts';
 import { BindingRecorder } from './binding-recorder.ts';
 import type { EgressRecord } from './egress-record.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { EgressArrival, NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import { mapLines } from '../../render/nft-text.ts';
 import type { VerdictMap } from '../../render/verdict-map.ts';
 import { ArrivalRenderer, type RenderedArrivals } from './arrivals.ts';

@@ -6,7 +6,7 @@ import type { EgressClass, EgressOutcome, EgressTake, NodeEgress } from '../../.
 import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
 import { hasAddress, toMemberSet } from '../../../lib/net/member-set.ts';
-import { fakeNodeEgress } from '../../../test/fake/node-egress.ts';
+import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
 import type { Packet } from '../../../test/tracer/packet.ts';
 import { nextOf, type Path, pathTracer } from '../../../test/tracer/path.ts';
 import { tracer } from '../../../test/tracer/tracer.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
+import { item, items, peersOf } from '../../../test/fake/node-state.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import { buildIndex, type Dispatched, FixedChains, type LookupFields } from './build.ts';
 import type { MatchEntry } from './match-entry.ts';

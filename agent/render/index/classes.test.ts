@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import { hasMember, unpackAddress } from '../../../lib/net/member-set.ts';
-import { peersOf } from '../../../test/fake/index-rule.ts';
+import { peersOf } from '../../../test/fake/node-state.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { type Classes, PeerAddressSpace } from './classes.ts';
 import type { Peers } from './match-entry.ts';

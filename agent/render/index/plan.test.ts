@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import { present } from '../../../lib/sharing/present.ts';
-import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
+import { item, items, peersOf } from '../../../test/fake/node-state.ts';
 import { check } from '../../../test/properties/runs.ts';
 import type { MatchEntry } from './match-entry.ts';
 import { type AddressesPlan, type Plan, REPLICATION, SHORT } from './plan.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { PortRange } from '../../../apis/compiled.ts';
-import { item } from '../../../test/fake/index-rule.ts';
+import { item } from '../../../test/fake/node-state.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { CompiledRule, PortMatch, PortRange } from '../../../apis/compiled.ts';
-import { compiledRule } from '../../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../../test/fake/index-rule.ts';
+import { compiledRule, peersOf } from '../../../test/fake/node-state.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { chainLines } from '../nft-text.ts';
 import type { Match } from '../ruleset.ts';

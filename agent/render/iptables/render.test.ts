@@ -3,7 +3,7 @@ import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
 import { parseCidr } from '../../../lib/net/address.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
-import { addressSet, fromSet, compiledRule as rule, stateOf } from '../../../test/fake/compiled-rule.ts';
+import { addressSet, fromSet, compiledRule as rule, stateOf } from '../../../test/fake/node-state.ts';
 import type { NamedSet } from '../ruleset.ts';
 import { iptablesRenderer, toIpSet } from './render.ts';
 import { type IptablesRule, type IptablesRuleset, restoreText } from './tables.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import type { Manifest } from '../../oracle/manifest.ts';
 import { maybe, oneOf, weighted, withoutUndefined } from '../choice.ts';
 import { labelsFrom, namespaceLabels, podLabels } from '../selector.ts';
-import { GATEWAYS, NAMESPACES, NODE_LABELS } from './vocabulary.ts';
+import { GATEWAYS, NAMESPACES, NODE_LABELS } from './gateway.ts';
 
 /** A Node as far as egress gateways read it. */
 export interface NodeManifest extends Manifest {

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import type { LabelSelector, Manifest } from '../../oracle/manifest.ts';
 import { fields, maybe, oneOf, weighted } from '../choice.ts';
 import { namespaceSelectors, podLabels, selectorOver } from '../selector.ts';
-import { gatewayName } from './gateway.ts';
-import { DESTINATIONS, NAMESPACES } from './vocabulary.ts';
+import { DESTINATIONS, gatewayName, NAMESPACES } from './gateway.ts';
 
 /** An EgressPolicy or ClusterEgressPolicy of nodewall.io. */
 export interface PolicyManifest extends Manifest {

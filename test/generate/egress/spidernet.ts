@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import type { Manifest } from '../../oracle/manifest.ts';
 import { fields, maybe, oneOf, weighted } from '../choice.ts';
 import { namespaceSelectors, podLabels, selectorOver } from '../selector.ts';
+import { DESTINATIONS, GATEWAYS, NAMESPACES, NODE_SELECTOR } from './gateway.ts';
 import type { NodeManifest } from './members.ts';
-import { DESTINATIONS, GATEWAYS, NAMESPACES, NODE_SELECTOR } from './vocabulary.ts';
 
 const VERSION = 'egressgateway.spidernet.io/v1beta1';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { formatAddress } from '../../oracle/address.ts';
-import { parseRange } from '../../oracle/egress/pool.ts';
-import { selects } from '../../oracle/selector.ts';
+import { parseRange } from '../../oracle/egress/egress-objects.ts';
+import { selects } from '../../oracle/member.ts';
 import type { GatewayManifest } from './gateway.ts';
 import type { NodeManifest } from './members.ts';
 import type { AddressSpec, PolicyManifest } from './policy.ts';

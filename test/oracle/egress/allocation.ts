@@ -1,7 +1,5 @@
-import type { Address, AddressRange, Family } from '../address.ts';
-import { addressKey } from '../address.ts';
-import type { Gateway, Policy } from './egress-objects.ts';
-import { countOf, isInAny, ofFamily } from './pool.ts';
+import { type Address, type AddressRange, addressKey, type Family } from '../address.ts';
+import { countOf, type Gateway, isInAny, ofFamily, type Policy } from './egress-objects.ts';
 
 /** A policy with the gateway that it may use. */
 export interface Claim {

@@ -1,11 +1,13 @@
-import type { Address, AddressRange } from '../address.ts';
-import { inRange, parseAddress, parseCidr } from '../address.ts';
-import type { ClusterNode } from '../cluster.ts';
-import { toCluster } from '../cluster.ts';
-import type { Labels, Manifest, NodeManifest, PodManifest } from '../manifest.ts';
-import { objectsOfKind } from '../manifest.ts';
-import { namespaceLabels } from './egress-objects.ts';
-import { isInAny } from './pool.ts';
+import { type Address, type AddressRange, inRange, parseAddress, parseCidr } from '../address.ts';
+import { type ClusterNode, toCluster } from '../cluster.ts';
+import {
+  type Labels,
+  type Manifest,
+  type NodeManifest,
+  objectsOfKind,
+  type PodManifest,
+} from '../manifest.ts';
+import { isInAny, namespaceLabels } from './egress-objects.ts';
 import { spidernetNetworks } from './spidernet-objects.ts';
 
 /** A pod that is not finished. */

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
-import { Consistency } from './consistency.ts';
-import type { EgressAnswer, EgressConfig, EgressFlow } from './egress-oracle.ts';
-import { describePermission, egressOracle } from './egress-oracle.ts';
+import {
+  describePermission,
+  type EgressAnswer,
+  type EgressConfig,
+  type EgressFlow,
+  egressOracle,
+} from './egress-oracle.ts';
+import { Consistency } from './permission.ts';
 
 /** claim, objects beside the cluster, flow, the answers that are right, configuration. */
 type Row = [

@@ -1,15 +1,29 @@
-import type { Address, Family } from '../address.ts';
-import { formatAddress, parseAddress } from '../address.ts';
+import { type Address, addressKey, type Family, formatAddress, parseAddress } from '../address.ts';
+import type { ClusterNode } from '../cluster.ts';
+import type { Labels } from '../manifest.ts';
+import { selects } from '../member.ts';
+import { compareCodePoints } from '../order.ts';
 import { addressesOf, type Claim, mayShareFixed } from './allocation.ts';
-import type { EgressCluster, EgressConfig, EgressFlow, EgressPod } from './egress-cluster.ts';
-import { insideTest, sourceOf, toEgressCluster } from './egress-cluster.ts';
-import type { Gateway, Policy } from './egress-objects.ts';
-import { nameOf, toGateways, toPolicies } from './egress-objects.ts';
-import { gatewayOf } from './gateway-choice.ts';
-import { ownersOf, translatorsOf } from './owner.ts';
+import {
+  type EgressCluster,
+  type EgressConfig,
+  type EgressFlow,
+  type EgressPod,
+  insideTest,
+  type Source,
+  sourceOf,
+  toEgressCluster,
+} from './egress-cluster.ts';
+import {
+  type Gateway,
+  isInAny,
+  nameOf,
+  type Policy,
+  type Selection,
+  toGateways,
+  toPolicies,
+} from './egress-objects.ts';
 import type { Exit, Permission } from './permission.ts';
-import { comparePolicies, isAppliedTo, matches } from './policy-order.ts';
-import { isInAny } from './pool.ts';
 import { toSpidernetGateways, toSpidernetPolicies } from './spidernet-objects.ts';
 
 export type { EgressConfig, EgressFlow } from './egress-cluster.ts';
@@ -182,4 +196,142 @@ function toWay(policy: Policy, gateway: Gateway, exit: Exit): Permission {
 function hasAddress(addresses: readonly Address[], text: string): boolean {
   const wanted = parseAddress(text);
   return addresses.some(({ family, value }) => family === wanted?.family && value === wanted.value);
+}
+
+const STAGES = ['Override', 'Namespace', 'Default'];
+
+/** The total order of docs/egress.md, as a comparator. */
+function comparePolicies(a: Policy, b: Policy): number {
+  return (
+    STAGES.indexOf(a.stage) - STAGES.indexOf(b.stage) ||
+    a.priority - b.priority ||
+    compareCodePoints(a.name, b.name) ||
+    compareCodePoints(a.apiGroup, b.apiGroup) ||
+    // No pod is in two namespaces: nothing depends on it.
+    compareCodePoints(a.namespace ?? '', b.namespace ?? '')
+  );
+}
+
+/** True where the policy is applied to the source and speaks of the destination. */
+function matches(policy: Policy, source: Source, destination: Address): boolean {
+  const isTo = policy.to === undefined || isInAny(policy.to, destination);
+  return isTo && !isInAny(policy.except, destination) && isAppliedTo(policy, source, destination.family);
+}
+
+/** Whether the policy is applied to the source, wherever it sends to. */
+function isAppliedTo(policy: Policy, source: Source, family: 4 | 6): boolean {
+  return policy.appliedTo.some((selection) => isSelected(policy, selection, source, family));
+}
+
+function isSelected(policy: Policy, selection: Selection, source: Source, family: 4 | 6): boolean {
+  if (source.kind === 'host') return false;
+  const pod = source.kind === 'pod' ? source.pod : undefined;
+  const { podSubnets } = selection;
+  if (podSubnets !== undefined) {
+    const addresses = source.kind === 'pod' ? source.pod.addresses : [source.address];
+    if (!addresses.some((one) => one.family === family && isInAny(podSubnets, one))) return false;
+  } else if (pod === undefined) return false;
+  if (policy.namespace !== undefined && pod?.namespace !== policy.namespace) return false;
+  return isSelectedPod(selection, pod);
+}
+
+function isSelectedPod({ podSelector, namespaceSelector }: Selection, pod: EgressPod | undefined): boolean {
+  if (podSelector === undefined && namespaceSelector === undefined) return true;
+  return (
+    pod !== undefined &&
+    selects(podSelector ?? {}, pod.labels) &&
+    selects(namespaceSelector ?? {}, pod.namespaceLabels)
+  );
+}
+
+/** Which nodes a packet may leave by. */
+interface Owners {
+  /** Empty: none can be. */
+  readonly nodes: readonly ClusterNode[];
+  /** Why none can be; beside nodes: why there may be none, which the manifests leave open. */
+  readonly reasons: readonly string[];
+}
+
+/** The nodes that may own a floating address. */
+function ownersOf(gateway: Gateway, address: Address, nodes: readonly ClusterNode[]): Owners {
+  const ready = readyCandidates(gateway, nodes);
+  const has = (slot: Gateway['slots'][number]) =>
+    slot.addresses.some((one) => addressKey(one) === addressKey(address));
+  const owner = gateway.slots.find(has)?.node;
+  if (ready.length === 0) return { nodes: [], reasons: ['not-ready'] };
+  // A slot without an owner: the next step of the controller gives it one.
+  if (owner === '') return { nodes: ready, reasons: ['not-ready'] };
+  if (owner === undefined) {
+    // It goes to a slot that is there, or to a new one.
+    const isReady = gateway.slots.every((slot) => ready.some(({ name }) => name === slot.node));
+    return { nodes: ready, reasons: isReady ? [] : ['not-ready'] };
+  }
+  const node = ready.find(({ name }) => name === owner);
+  if (node !== undefined) return { nodes: [node], reasons: [] };
+  const isCandidate = candidates(gateway, nodes).some(({ name }) => name === owner);
+  if (isCandidate) return { nodes: [], reasons: ['not-ready'] };
+  // An owner that is no candidate any more: the next step of the controller gives it another.
+  return { nodes: ready, reasons: ['not-ready'] };
+}
+
+/** The nodes of a gateway of source Node that may translate packets of the family. */
+function translatorsOf(gateway: Gateway, family: Family, nodes: readonly ClusterNode[]): Owners {
+  const hasFamily = (node: ClusterNode) => node.addresses.some((address) => address.family === family);
+  const ready = readyCandidates(gateway, nodes);
+  const able = ready.filter(hasFamily);
+  if (able.length > 0) return { nodes: able, reasons: [] };
+  const some = candidates(gateway, nodes).some(hasFamily);
+  const reasons = ready.length === 0 ? ['not-ready', 'no-family'] : ['no-family'];
+  return { nodes: [], reasons: some ? ['not-ready', 'no-family'] : reasons };
+}
+
+/** A candidate of which no status speaks is ready. */
+function readyCandidates(gateway: Gateway, nodes: readonly ClusterNode[]): ClusterNode[] {
+  return candidates(gateway, nodes).filter(({ name }) => gateway.ready.get(name) !== false);
+}
+
+function candidates(gateway: Gateway, nodes: readonly ClusterNode[]): ClusterNode[] {
+  return nodes.filter(({ labels }) => selects(gateway.nodeSelector, labels));
+}
+
+/**
+ * The labels of a Namespace that name the gateway of its EgressPolicies; the first counts. The
+ * others are those of egressgateway, for its own policies.
+ */
+const LABELS = [
+  'nodewall.io/egress-gateway',
+  'spidernet.io/egressgateway-default',
+  'egressgateway.spidernet.io/default',
+];
+
+/** The gateway that a policy means, and whether the policy may use it. */
+interface Choice {
+  readonly gateway: Gateway | undefined;
+  readonly isAllowed: boolean;
+}
+
+/**
+ * By the policy's own name of it, else the label of its namespace, else the default. A name or
+ * label without such a gateway does not fall back.
+ */
+function gatewayOf(
+  policy: Policy,
+  gateways: readonly Gateway[],
+  labelsOfNamespace: (name: string) => Labels,
+): Choice {
+  const { namespace, apiGroup } = policy;
+  const labels = namespace === undefined ? {} : labelsOfNamespace(namespace);
+  const known = apiGroup === 'nodewall.io' ? LABELS.slice(0, 1) : LABELS;
+  const label = known.find((key) => labels[key] !== undefined);
+  const named = policy.gateway ?? (label === undefined ? undefined : labels[label]);
+  const meant = gateways.filter(({ name, isDefault }) => (named === undefined ? isDefault : name === named));
+  // As tiers and groups are found: in the policy's own API group first.
+  const own = meant.filter((gateway) => gateway.apiGroup === apiGroup);
+  const [gateway, second] = own.length > 0 ? own : meant;
+  // Two defaults are refused; where they are there anyway, neither is the default.
+  if (gateway === undefined || second !== undefined) return { gateway: undefined, isAllowed: false };
+  const { allowedNamespaces } = gateway;
+  const isAllowed =
+    namespace === undefined || (allowedNamespaces !== undefined && selects(allowedNamespaces, labels));
+  return { gateway, isAllowed };
 }

@@ -1,9 +1,12 @@
-import type { Address } from '../address.ts';
-import { parseAddress, parseCidr } from '../address.ts';
-import type { LabelSelector, Manifest } from '../manifest.ts';
-import { apiGroupOf, assertOnlyFields, objectsOfKind } from '../manifest.ts';
-import type { Gateway, Policy, Selection } from './egress-objects.ts';
-import { parseRange } from './pool.ts';
+import { type Address, parseAddress, parseCidr } from '../address.ts';
+import {
+  apiGroupOf,
+  assertOnlyFields,
+  type LabelSelector,
+  type Manifest,
+  objectsOfKind,
+} from '../manifest.ts';
+import { type Gateway, type Policy, parseRange, type Selection } from './egress-objects.ts';
 
 /** The version of egressgateway.spidernet.io that the oracle evaluates (docs/egress.md). */
 const VERSION = 'egressgateway.spidernet.io/v1beta1';

@@ -24,7 +24,7 @@ export function leaseCampaigns(first: number, count: number): { readonly moves: 
 /**
  * Faults of all kinds for a while; then all is well, and every address must be where its slot is.
  */
-export function leaseCampaign(seed: number, faulty: number): { readonly moves: number } {
+function leaseCampaign(seed: number, faulty: number): { readonly moves: number } {
   const cluster = new SimCluster({ seed, agents: 3 + (seed % 3), rateError: 0.008 });
   const { world } = cluster;
   cluster.setPolicy('shared', {});
@@ -128,7 +128,7 @@ function heal(cluster: SimCluster): void {
 }
 
 /** Every address of a slot is alive on the slot's owner, which is ready. */
-export function checkAllAlive({ gateways, aliveOn, world }: SimCluster): void {
+function checkAllAlive({ gateways, aliveOn, world }: SimCluster): void {
   for (const { name, status } of gateways) {
     const ready = new Set(status?.nodes.flatMap((node) => (node.ready ? [node.name] : [])));
     assert.ok(ready.size > 0, `no node of ${name} is ready after ${world.now} ms`);

@@ -3,7 +3,7 @@ import { ASK_FOR_GRANT } from '../../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../../apis/egress/node-egress.ts';
 import { Process, type World } from './world.ts';
 
-export interface SimAgentOptions {
+interface SimAgentOptions {
   readonly world: World;
   readonly node: string;
   readonly rateError: number;

@@ -31,7 +31,7 @@ export interface NodeChange {
   readonly unready?: Node['unready'] | undefined;
 }
 
-export interface SimClusterOptions {
+interface SimClusterOptions {
   readonly seed: number;
   readonly agents: number;
   /** Of clocks; 0.01 is 1 %. */

@@ -9,7 +9,7 @@ import type { EgressStatus } from '../../../controller/status/egress/egress-stat
 import type { EgressVersion } from '../../../controller/status/egress/egress-versions.ts';
 import { EgressStatusKeeper } from '../../../controller/status/egress/keeper.ts';
 import type { StatusWriter } from '../../../controller/status/writer.ts';
-import { nodeReport } from '../../fake/node-report.ts';
+import { nodeReport } from '../../fake/node-state.ts';
 import { Process, type World } from './world.ts';
 
 /** A state of the API. */
@@ -20,7 +20,7 @@ export interface ApiState {
   readonly versions: readonly EgressVersion[];
 }
 
-export interface SimControllerOptions {
+interface SimControllerOptions {
   readonly world: World;
   readonly rateError: number;
   readonly nodes: readonly string[];

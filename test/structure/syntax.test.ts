@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { type FunctionFacts, functionsIn } from './functions.ts';
 import { filesBelow } from './source-file.ts';
+import { type FunctionFacts, functionsIn } from './syntax.ts';
 
 const PRODUCT = ['agent', 'apis', 'cli', 'controller', 'lib'];
-const OWN = 'test/structure/functions.test.ts';
+const OWN = 'test/structure/syntax.test.ts';
 const LONGEST = 100;
 /** The most variables of a function that functions in it assign. */
 const MOST_CAPTURED = 3;

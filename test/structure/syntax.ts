@@ -6,11 +6,13 @@ import {
   isBinaryExpression,
   isFunctionLikeDeclaration,
   isIdentifier,
+  isNewExpression,
   isObjectLiteralExpression,
   isPostfixUnaryExpression,
   isPrefixUnaryExpression,
   isPropertyAssignment,
   isShorthandPropertyAssignment,
+  isStringLiteral,
   type Node,
   type SourceFile,
   SyntaxKind,
@@ -33,21 +35,10 @@ export interface FunctionFacts {
 
 /** Facts of every function in files of one TypeScript project; a file that it lacks is an error. */
 export function functionsIn(configFile: string, files: readonly string[]): FunctionFacts[] {
-  const api = new API({ cwd: ROOT });
-  try {
-    const project = api.updateSnapshot({ openProject: configFile }).getProjects()[0];
-    if (project === undefined) throw new Error(`${configFile} is no project`);
-    return files.flatMap((file) => {
-      const source = project.program.getSourceFile(join(ROOT, file));
-      if (source === undefined) throw new Error(`${file} is not part of ${configFile}`);
-      return functionsOf(project, source, file);
-    });
-  } finally {
-    api.close();
-  }
+  return eachSource(configFile, files, functionsOf);
 }
 
-function functionsOf(project: Project, source: SourceFile, file: string): FunctionFacts[] {
+function functionsOf(source: SourceFile, file: string, project: Project): FunctionFacts[] {
   /** The innermost function around each node. */
   const around = new Map<Node, Node>();
   const functions = new Map<Node, { readonly name: string; readonly captured: Set<string> }>();
@@ -100,4 +91,70 @@ function nameOf(node: Node, parent: Node, source: SourceFile): string {
   if (node.kind === SyntaxKind.Constructor) return 'constructor';
   const [name] = ([node, parent] as readonly { readonly name?: Node }[]).flatMap((one) => one.name ?? []);
   return name?.getText(source) ?? 'a function without a name';
+}
+
+/** A regular expression of the program. */
+export interface ExpressionFacts {
+  readonly file: string;
+  /** From 1. */
+  readonly line: number;
+  /** Null: it is made while the program runs. */
+  readonly pattern: RegExp | null;
+}
+
+/**
+ * Every literal, every `new RegExp` and every `pattern: '…'` of a schema in files of one TypeScript
+ * project.
+ */
+export function expressionsIn(configFile: string, files: readonly string[]): ExpressionFacts[] {
+  return eachSource(configFile, files, expressionsOf);
+}
+
+function expressionsOf(source: SourceFile, file: string): ExpressionFacts[] {
+  const found: ExpressionFacts[] = [];
+  const visit = (node: Node): void => {
+    const isMade =
+      isNewExpression(node) && isIdentifier(node.expression) && node.expression.text === 'RegExp';
+    if (isMade || node.kind === SyntaxKind.RegularExpressionLiteral) {
+      const line = source.text.slice(0, node.getStart(source)).split('\n').length;
+      found.push({ file, line, pattern: isMade ? null : toPattern(node.getText(source)) });
+    }
+    if (
+      isPropertyAssignment(node) &&
+      node.name.getText(source) === 'pattern' &&
+      isStringLiteral(node.initializer)
+    ) {
+      const line = source.text.slice(0, node.getStart(source)).split('\n').length;
+      found.push({ file, line, pattern: new RegExp(node.initializer.text, 'u') });
+    }
+    node.forEachChild(visit);
+  };
+  visit(source);
+  return found;
+}
+
+/** @param literal as in the source: `/a+/u` */
+function toPattern(literal: string): RegExp {
+  const end = literal.lastIndexOf('/');
+  return new RegExp(literal.slice(1, end), literal.slice(end + 1));
+}
+
+/** A file that the project lacks is an error. */
+function eachSource<T>(
+  configFile: string,
+  files: readonly string[],
+  of: (source: SourceFile, file: string, project: Project) => readonly T[],
+): T[] {
+  const api = new API({ cwd: ROOT });
+  try {
+    const project = api.updateSnapshot({ openProject: configFile }).getProjects()[0];
+    if (project === undefined) throw new Error(`${configFile} is no project`);
+    return files.flatMap((file) => {
+      const source = project.program.getSourceFile(join(ROOT, file));
+      if (source === undefined) throw new Error(`${file} is not part of ${configFile}`);
+      return of(source, file, project);
+    });
+  } finally {
+    api.close();
+  }
 }

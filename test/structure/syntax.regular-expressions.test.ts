@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { analyse } from 'scslre';
 import { parseAllDocuments } from 'yaml';
-import { type ExpressionFacts, expressionsIn } from './regular-expressions.ts';
 import { filesBelow, readSource } from './source-file.ts';
+import { type ExpressionFacts, expressionsIn } from './syntax.ts';
 
 const PRODUCT = ['agent', 'apis', 'cli', 'controller', 'lib'];
 

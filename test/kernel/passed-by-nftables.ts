@@ -1,19 +1,23 @@
+import { endpoint, type Family, nftShape, type Surroundings, type Way } from './passed-by.ts';
+
 /**
  * Rules of the shape that kube-proxy's nftables mode gives them (pkg/proxy/nftables): a table a
  * family, verdict maps by address and port.
  */
-import { endpoint, type Family, nftShape, type Surroundings, type Way } from './passed-by.ts';
-
 export const kubeProxyNftables = nftShape(
   'kube-proxy, nftables',
   ['nodePort', 'loadBalancer', 'externalIP'],
-  table,
+  kubeProxyTable,
 );
 
 /** kube-proxy's default masquerade bit, 14. */
 const MARK = '0x4000';
 
-function table(family: Family, ways: readonly Way[], { nodeAddresses, podCidr }: Surroundings): string {
+function kubeProxyTable(
+  family: Family,
+  ways: readonly Way[],
+  { nodeAddresses, podCidr }: Surroundings,
+): string {
   const [ip, type] = family === 4 ? (['ip', 'ipv4_addr'] as const) : (['ip6', 'ipv6_addr'] as const);
   const outside = ways.filter(({ kind }) => kind !== 'nodePort');
   const byAddress = [
@@ -72,6 +76,42 @@ function table(family: Family, ways: readonly Way[], { nodeAddresses, podCidr }:
     meta mark set meta mark xor ${MARK}
     masquerade fully-random
   }${serviceChains.join('')}
+}
+`;
+}
+
+/**
+ * Rules of the shape that the CNI plugin portmap gives them since 1.6 where it is told to use
+ * nftables: a table `cni_hostport` for each family.
+ */
+export const portmapNftables = nftShape('portmap, nftables', ['hostPort', 'hostPortOfAddress'], portmapTable);
+
+function portmapTable(family: Family, ways: readonly Way[], { podCidr }: Surroundings): string {
+  const ip = family === 4 ? 'ip' : 'ip6';
+  const rule = ({ kind, address, protocol, port, pod, podPort }: Way) =>
+    `${kind === 'hostPort' ? '' : `${ip} daddr ${address} `}meta l4proto ${protocol} th dport ${port} dnat to ${endpoint(pod, podPort)}`;
+  const rules = (kind: Way['kind']) => ways.filter((way) => way.kind === kind).map(rule);
+  return `table ${ip} cni_hostport {
+  chain prerouting {
+    type nat hook prerouting priority -100;
+    jump hostip_hostports
+    fib daddr type local jump hostports
+  }
+  chain output {
+    type nat hook output priority -100;
+    jump hostip_hostports
+    fib daddr type local jump hostports
+  }
+  chain masquerading {
+    type nat hook postrouting priority 100;
+    ${ip} saddr ${podCidr[family]} ${ip} daddr ${podCidr[family]} ct status dnat masquerade
+  }
+  chain hostip_hostports {
+    ${rules('hostPortOfAddress').join('\n    ')}
+  }
+  chain hostports {
+    ${rules('hostPort').join('\n    ')}
+  }
 }
 `;
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import type { Names } from './config.ts';
+import type { Names } from './flow.ts';
 import { oracle } from './oracle.ts';
-import type { Row } from './test-cluster.ts';
-import { checkRows, cluster, policy } from './test-cluster.ts';
+import { checkRows, cluster, policy, type Row } from './test-cluster.ts';
 
 const names: Names = {
   'example.com': ['10.7.0.1'],
