@@ -19,7 +19,7 @@ export type LiveConnection =
   | { readonly kind: 'live' }
   | { readonly kind: 'waiting'; readonly error: ApiError; readonly seconds: number };
 
-export interface LiveOptions {
+interface LiveOptions {
   readonly open: (signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>;
   readonly clock: Pick<Clock, 'now' | 'after'>;
   readonly random: () => number;

@@ -1,11 +1,9 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Audit, AuditPeer, AuditRule } from '../../apis/console-documents.ts';
 import { getDocument } from '../data/api.ts';
-import { toHash } from '../data/route.ts';
 import { dataTable } from '../view/data-table.ts';
-import { explainLink } from '../view/explain-link.ts';
-import { askedText } from '../view/failure.ts';
-import { LoadedDocument } from '../view/loaded.ts';
+import { explainLink, toHash } from '../view/links.ts';
+import { askedText, LoadedDocument } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { namesText, numberText, protocolAndPort, timeText } from '../view/texts.ts';

@@ -1,13 +1,13 @@
-import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import type { OverviewNode } from '../../apis/console.ts';
 import { flowText, outcomeText, reasonText } from '../../apis/explanation-text.ts';
 import type { Considered, Explanation, Flow } from '../../apis/flow.ts';
 import { type ApiError, getDocument } from '../data/api.ts';
 import { FLOW_FIELDS, type FlowField, type FlowValues, flowOfForm, toFlowValues } from '../data/flow-form.ts';
-import { toHash } from '../data/route.ts';
-import '../view/copy-line.ts';
+import '../view/data-table.ts';
+import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import { dataTable } from '../view/data-table.ts';
-import { failureBlock } from '../view/failure.ts';
+import { toHash } from '../view/links.ts';
+import { failureBlock } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 

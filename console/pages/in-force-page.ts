@@ -1,13 +1,13 @@
-import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Overview, StatusProblem } from '../../apis/console.ts';
-import { toHash } from '../data/route.ts';
 import { dataTable } from '../view/data-table.ts';
+import { toHash } from '../view/links.ts';
 import { markOf, markTemplate, NODE_MARKS, POLICY_MARKS } from '../view/marks.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { countText, numberText } from '../view/texts.ts';
 import './node-list.ts';
 import './node-policy-grid.ts';
 import './policy-list.ts';
+import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 
 const VIEWS = { policies: 'By policy', nodes: 'By node', grid: 'Grid' } as const;
 type View = keyof typeof VIEWS;

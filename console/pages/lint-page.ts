@@ -3,7 +3,7 @@ import type { Lint, LintFinding } from '../../apis/console-documents.ts';
 import type { FindingKind } from '../../apis/lint/list-findings.ts';
 import { getDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
-import { flowLink } from '../view/explain-link.ts';
+import { flowLink } from '../view/links.ts';
 import { LoadedDocument } from '../view/loaded.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { countText, namesText, numberText, timeText } from '../view/texts.ts';

@@ -1,8 +1,8 @@
 import { css, html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import type { Overview, OverviewNode } from '../../apis/console.ts';
 import { type NodeRow, nodeRows } from '../data/matrix.ts';
-import { toHash } from '../data/route.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
+import { toHash } from '../view/links.ts';
 import { CELL_MARKS, markOf, markTemplate, NODE_MARKS } from '../view/marks.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { ageText, countText, numberText, timeText } from '../view/texts.ts';

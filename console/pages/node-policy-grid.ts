@@ -7,10 +7,9 @@ import {
   overviewPolicyKey,
 } from '../../apis/console.ts';
 import { exceptionAt, isUnusual, type NodeRow, nodeRows } from '../data/matrix.ts';
-import { toHash } from '../data/route.ts';
+import { toHash } from '../view/links.ts';
 import { CELL_MARKS, type Mark, markOf, markTemplate } from '../view/marks.ts';
-import { styleOf } from '../view/style-of.ts';
-import { BASE_STYLES } from '../view/styles.ts';
+import { BASE_STYLES, styleOf } from '../view/styles.ts';
 import { ageText, countText } from '../view/texts.ts';
 
 /** Pixels: as in the style below. */
@@ -27,7 +26,7 @@ interface Place {
  * Every node and every policy: a sign where the policy applies to the node. Rows that are not seen
  * are not made, so that 5,000 nodes are as quick as 50. Arrow keys go from cell to cell.
  */
-export class NodePolicyGrid extends LitElement {
+class NodePolicyGrid extends LitElement {
   static override properties = {
     overview: { attribute: false },
     now: { attribute: false },

@@ -6,18 +6,17 @@ import {
   type PolicyException,
 } from '../../apis/console.ts';
 import { indexesOf, isUnusual, type StateCounts, sizeOf, stateCounts } from '../data/matrix.ts';
-import { toHash } from '../data/route.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
+import { toHash } from '../view/links.ts';
 import { CELL_MARKS, markOf, markTemplate, POLICY_MARKS } from '../view/marks.ts';
-import { styleOf } from '../view/style-of.ts';
-import { BASE_STYLES, TABLE_STYLES } from '../view/styles.ts';
+import { BASE_STYLES, styleOf, TABLE_STYLES } from '../view/styles.ts';
 import { ageText, countText, namesText, numberText, timeText } from '../view/texts.ts';
 
 /** Nodes that are named of each exception; By node has all. */
 const MOST_NAMED = 12;
 
 /** A row for each policy; a row opens, and names the nodes that are exceptions. */
-export class PolicyList extends LitElement {
+class PolicyList extends LitElement {
   static override properties = {
     overview: { attribute: false },
     now: { attribute: false },

@@ -9,7 +9,7 @@ import type {
 } from '../../apis/console-documents.ts';
 import { type ApiError, postDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
-import { askedText, failureBlock } from '../view/failure.ts';
+import { askedText, failureBlock } from '../view/loaded.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 import { countText, namesText, numberText, protocolAndPort, timeText } from '../view/texts.ts';
 

@@ -1,10 +1,9 @@
-import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Overview, OverviewRollout } from '../../apis/console.ts';
-import { toHash } from '../data/route.ts';
-import '../view/copy-line.ts';
+import '../view/data-table.ts';
+import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
+import { toHash } from '../view/links.ts';
 import { markOf, markTemplate, ROLLOUT_MARKS } from '../view/marks.ts';
-import { styleOf } from '../view/style-of.ts';
-import { BASE_STYLES } from '../view/styles.ts';
+import { BASE_STYLES, styleOf } from '../view/styles.ts';
 import { numberText } from '../view/texts.ts';
 
 /** Nodes that are named; the status has no more than 20. */

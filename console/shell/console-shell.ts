@@ -3,7 +3,6 @@ import { OVERVIEW_WATCH } from '../../apis/console.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { openStream } from '../data/api.ts';
 import { type LiveConnection, LiveOverview } from '../data/live-overview.ts';
-import { type PageName, type PageRoute, toHash, toPageRoute } from '../data/route.ts';
 import { AuditPage } from '../pages/audit-page.ts';
 import { DropsPage } from '../pages/drops-page.ts';
 import { ExplainPage } from '../pages/explain-page.ts';
@@ -11,7 +10,8 @@ import { InForcePage } from '../pages/in-force-page.ts';
 import { LintPage } from '../pages/lint-page.ts';
 import { PreviewPage } from '../pages/preview-page.ts';
 import { RolloutsPage } from '../pages/rollouts-page.ts';
-import { failureBlock } from '../view/failure.ts';
+import { type PageName, type PageRoute, toHash, toPageRoute } from '../view/links.ts';
+import { failureBlock } from '../view/loaded.ts';
 import { BASE_STYLES, CONTROLS } from '../view/styles.ts';
 import { timeText } from '../view/texts.ts';
 
