@@ -24,7 +24,7 @@ import {
 } from './validate/settings.ts';
 import { parseYaml } from './validate/yaml-document.ts';
 
-export interface ParsedConfig {
+interface ParsedConfig {
   /** With defaults filled in; null if there is an error. */
   readonly config: Config | null;
   readonly problems: readonly Problem[];

@@ -108,7 +108,7 @@ export interface OverviewPolicy {
 /** Inclusive ranges of indexes in Overview.nodes, ascending. */
 export type NodeRanges = readonly (readonly [first: number, last: number])[];
 
-export const EXCEPTION_STATES = [
+const EXCEPTION_STATES = [
   /** It was sent and is not in force yet. */
   'Pending',
   /** In force, and not confirmed yet (guarded apply). */

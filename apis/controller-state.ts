@@ -46,7 +46,7 @@ export interface ControllerState {
   readonly metrics: string;
 }
 
-export interface ControllerWatch {
+interface ControllerWatch {
   readonly resource: string;
   readonly state: string;
   readonly objects: number;

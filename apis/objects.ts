@@ -156,7 +156,7 @@ export type RuleAction = 'Allow' | 'Drop' | 'Reject' | 'Pass';
 export type Direction = 'ingress' | 'egress';
 export type PolicyMode = 'Enforce' | 'Audit';
 export type PolicyTraffic = 'Host' | 'NodePort';
-export type PolicyEstablished = 'Keep' | 'Recheck';
+type PolicyEstablished = 'Keep' | 'Recheck';
 
 export interface Rule {
   /** Unique in the policy; generated if absent (controller/compile/rule-name.ts). */
@@ -249,7 +249,7 @@ export interface RequiredFlow {
   readonly traffic?: PolicyTraffic;
 }
 
-export interface GuardrailSpec {
+interface GuardrailSpec {
   readonly nodeSelector: LabelSelector;
   readonly mustAllow?: readonly RequiredFlow[];
   readonly mustDeny?: readonly RequiredFlow[];

@@ -50,7 +50,7 @@ export type Update =
   | BookmarkUpdate;
 
 /** Discard the state: a whole view follows. Every whole view starts with this message. */
-export interface ResetUpdate {
+interface ResetUpdate {
   readonly type: 'reset';
 }
 
@@ -76,7 +76,7 @@ export interface GateUpdate {
  * list; replaces all earlier ones. In a whole view it comes after the gate; if absent, there are
  * none.
  */
-export interface EndpointsUpdate extends WrittenEndpoints {
+interface EndpointsUpdate extends WrittenEndpoints {
   readonly type: 'endpoints';
 }
 
@@ -119,12 +119,12 @@ export interface AddressSetPatchUpdate {
   readonly remove?: readonly string[];
 }
 
-export interface AddressSetRemovedUpdate {
+interface AddressSetRemovedUpdate {
   readonly type: 'addressSetRemoved';
   readonly id: string;
 }
 
-export interface ServiceSetRemovedUpdate {
+interface ServiceSetRemovedUpdate {
   readonly type: 'serviceSetRemoved';
   readonly id: string;
 }
@@ -144,7 +144,7 @@ export interface RulesUpdate {
 }
 
 /** Removes the rule group `part`. */
-export interface RulesRemovedUpdate {
+interface RulesRemovedUpdate {
   readonly type: 'rulesRemoved';
   readonly part: string;
 }

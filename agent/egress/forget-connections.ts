@@ -57,7 +57,7 @@ function isEnded(entry: ConntrackEntry, ended: EndedConnections): boolean {
 }
 
 /** all: on the pod's node. taken: those that leave by this node as a gateway. */
-export type ForgottenConnections = 'all' | 'taken';
+type ForgottenConnections = 'all' | 'taken';
 
 /**
  * Deletes the connections that these addresses began: another pod has them now, or will.
@@ -168,7 +168,7 @@ const DELETION_WAITS = { first: 1_000, longest: 60_000 } as const;
 /** The kernel's table of connections. */
 export type Connections = Pick<Conntrack, 'entries' | 'delete' | 'close'>;
 
-export interface RetriedDeletionOptions<Work> {
+interface RetriedDeletionOptions<Work> {
   readonly clock: Clock;
   readonly log: Pick<Log, 'error'>;
   /** Logged after a failure: what could not be done. */
@@ -181,7 +181,7 @@ export interface RetriedDeletionOptions<Work> {
 }
 
 /** Deletes connections, one pass over the kernel's table at a time, until none is refused. */
-export function retriedDeletion<Work>(options: RetriedDeletionOptions<Work>): Retried<Work> {
+function retriedDeletion<Work>(options: RetriedDeletionOptions<Work>): Retried<Work> {
   const { clock, log, problem, merge, run, open = () => new Conntrack() } = options;
   return new Retried({
     clock,
@@ -206,7 +206,7 @@ export function retriedDeletion<Work>(options: RetriedDeletionOptions<Work>): Re
  *
  * @returns why one of them is still there; null: none is
  */
-export async function deleteWhere(
+async function deleteWhere(
   conntrack: Pick<Conntrack, 'entries' | 'delete'>,
   isMeant: (entry: ConntrackEntry) => boolean,
 ): Promise<NftError | null> {

@@ -43,7 +43,7 @@ interface NetworkOptions {
   readonly addressesChanged?: () => void;
 }
 
-export interface OpenNetwork extends EgressNetwork {
+interface OpenNetwork extends EgressNetwork {
   readonly interfaces: InterfaceAddresses;
   /** Nothing is removed from the kernel. */
   close(): Promise<void>;

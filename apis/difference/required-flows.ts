@@ -23,7 +23,7 @@ import {
 import { type Unit, unitsOf } from './units.ts';
 
 /** A node's state, and the flows that must have a verdict there, registered. */
-export interface RequiredOfNode {
+interface RequiredOfNode {
   readonly state: Side;
   readonly required: Side;
 }

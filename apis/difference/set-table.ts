@@ -6,7 +6,7 @@ import { type AddressSpace, ipv4Space, ipv6Space, type Part } from './address-sp
 import type { Box } from './service-space.ts';
 
 /** The ports of a Service's addresses, and the set of the addresses that have all of them. */
-export interface ServiceAddresses {
+interface ServiceAddresses {
   readonly set: number;
   readonly boxes: ReadonlyMap<number, readonly Box[]>;
 }

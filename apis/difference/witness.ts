@@ -6,7 +6,7 @@ import type { DecidingRule } from './row.ts';
 import { OTHER } from './service-space.ts';
 
 /** One of many flows, and the rule that decides it. */
-export interface Witness {
+interface Witness {
   readonly flow: Flow;
   readonly rule: DecidingRule | null;
 }

@@ -18,7 +18,7 @@ export interface EgressFlow {
   readonly dstPort?: number;
 }
 
-export type EgressReason = 'policy' | 'inside' | 'host' | 'no-policy' | EgressDropReason;
+type EgressReason = 'policy' | 'inside' | 'host' | 'no-policy' | EgressDropReason;
 
 export interface EgressAnswer {
   readonly verdict: 'Gateway' | 'Direct' | 'Drop';

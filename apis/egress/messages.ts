@@ -25,7 +25,7 @@ export interface EgressMessage {
 }
 
 /** Replaces the members of a set. */
-export interface EgressMembersMessage {
+interface EgressMembersMessage {
   readonly type: 'egressMembers';
   readonly set: EgressSet;
   /** CIDRs and addresses, sorted. */
@@ -33,7 +33,7 @@ export interface EgressMembersMessage {
 }
 
 /** Replaces the entries of a part whose keys are in this bucket (lib/sharing/bucket-map.ts). */
-export interface EgressEntriesMessage {
+interface EgressEntriesMessage {
   readonly type: 'egressEntries';
   readonly part: EgressPart;
   readonly bucket: number;
@@ -108,11 +108,6 @@ export function egressSize(egress: NodeEgress): number {
   const lists = [subnets, owned, candidacies];
   const sizes = [...members, ...maps.map(({ size }) => size), ...lists.map(({ length }) => length)];
   return sizes.reduce((total, size) => total + size, 0);
-}
-
-/** The id of the object that a message replaces. */
-export function egressObjectId(message: EgressMembersMessage | EgressEntriesMessage): string {
-  return message.type === 'egressMembers' ? message.set : `${message.part}/${message.bucket}`;
 }
 
 /** The message that empties an object that a receiver holds; null for an id of a newer version. */

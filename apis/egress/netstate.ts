@@ -22,7 +22,7 @@ export interface Netstate {
 
 export type NetLink = NetVxlan | NetWireGuard;
 
-export interface NetVxlan {
+interface NetVxlan {
   readonly kind: 'vxlan';
   readonly name: string;
   readonly mac: string;
@@ -35,7 +35,7 @@ export interface NetVxlan {
 }
 
 /** Its port is OWN_NETWORK.wireguard.port, its private key the agent's. */
-export interface NetWireGuard {
+interface NetWireGuard {
   readonly kind: 'wireguard';
   readonly name: string;
   readonly group: number;

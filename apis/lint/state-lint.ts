@@ -10,7 +10,7 @@ import { type Finding, findingsOf } from './list-findings.ts';
 import { type LintedRule, ListLint, type PeerSpace } from './list-lint.ts';
 
 /** A node's state, registered. */
-export interface LintedState {
+interface LintedState {
   readonly state: NodeState;
   /** Those that may match flows of the wanted ones. */
   readonly rules: readonly CompiledRule[];

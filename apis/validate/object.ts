@@ -244,7 +244,7 @@ const LISTS = [
 /**
  * Whether an object is of a List kind but has no list of items: its objects would be lost silently.
  */
-export function isListWithoutItems(raw: FieldMap): boolean {
+function isListWithoutItems(raw: FieldMap): boolean {
   return typeof raw.kind === 'string' && LISTS.includes(raw.kind) && !Array.isArray(raw.items);
 }
 

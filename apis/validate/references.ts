@@ -160,13 +160,13 @@ export interface Named extends UnusableGroups {
  * The problem with a reference; `unknown`: it ends when the object is created, or what that waits
  * for; of `invalid`, the object exists and was rejected.
  */
-export interface ReferenceProblem {
+interface ReferenceProblem {
   readonly reason: 'unknown' | 'invalid' | 'unsuitable';
   readonly message: string;
 }
 
 /** Finds what is wrong with a reference of a policy or a group of the API group. */
-export type ReferenceCheck = (reference: Reference, apiGroup: ApiGroup) => ReferenceProblem | null;
+type ReferenceCheck = (reference: Reference, apiGroup: ApiGroup) => ReferenceProblem | null;
 
 export function referenceCheck(named: Named): ReferenceCheck {
   const lookup = groupLookup(named.groups, named.invalid);

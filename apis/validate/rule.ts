@@ -7,7 +7,7 @@ import type { FieldPath, Findings } from './problem.ts';
 import { checkPort, checkProtocol, toPort, toProtocol } from './service.ts';
 
 /** The properties of a policy that decide what its rules may contain. */
-export interface RulePlace extends PeerPlace {
+interface RulePlace extends PeerPlace {
   /** Whether the policy is in the baseline tier, which is the last. */
   readonly isBaseline: boolean;
   /** Whether the policy has mode Audit: matches are recorded even without enableLogging. */

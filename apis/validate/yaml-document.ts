@@ -18,7 +18,7 @@ import { showText } from './problem.ts';
  */
 const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
 
-export type YamlResult =
+type YamlResult =
   | { readonly value: unknown; readonly lineOf: (path: FieldPath) => number }
   | { readonly reason: string; readonly line: number };
 

@@ -69,7 +69,7 @@ function defaultOf(path: string): string {
 }
 
 /** A setting of the host that is not as egress gateways need it. nodewall never changes these. */
-export interface SysctlFinding {
+interface SysctlFinding {
   readonly path: string;
   readonly found: string | null;
   readonly needed: string;

@@ -39,7 +39,7 @@ const TICK = 10;
 /** Milliseconds that the way to the kernel may take before a timeout is set again. */
 const SLOW = 50;
 
-export interface LiveSetsOptions {
+interface LiveSetsOptions {
   readonly netlink: Pick<Netlink, 'batch'>;
   readonly timed: Pick<TimedElements, 'read'>;
   readonly clock: Pick<Clock, 'now'>;
@@ -47,7 +47,7 @@ export interface LiveSetsOptions {
   readonly committed: (generation: Readonly<Generation>) => void;
 }
 
-export interface LiveElement {
+interface LiveElement {
   readonly address: string;
   /** The time left: of several sets the longest. */
   readonly milliseconds: number;

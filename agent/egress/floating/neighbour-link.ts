@@ -17,7 +17,7 @@ export interface FrameSocket {
   close(): Promise<void> | void;
 }
 
-export type OpenFrames = (link: number, protocol: PacketProtocol) => FrameSocket;
+type OpenFrames = (link: number, protocol: PacketProtocol) => FrameSocket;
 
 /** A link of this machine, as far as neighbours see it. */
 export interface NeighbourLink {

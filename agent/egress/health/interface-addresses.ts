@@ -16,7 +16,7 @@ interface Network {
   >[];
 }
 
-export interface InterfaceAddressesOptions {
+interface InterfaceAddressesOptions {
   readonly clock: Clock;
   readonly read: () => Promise<Network>;
   readonly changed: () => void;

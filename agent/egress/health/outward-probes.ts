@@ -18,7 +18,7 @@ interface Question {
   close(): void;
 }
 
-export interface OutwardProbesOptions {
+interface OutwardProbesOptions {
   readonly clock: Clock;
   readonly open: (probe: EgressProbe) => Question;
   /** Called when a gateway fails, or is well again. */

@@ -15,14 +15,14 @@ const KEPT_QUESTIONS = 8;
 const MOST_REPLIES = 4_096;
 
 /** A socket on the tunnel's device. */
-export interface EchoPort {
+interface EchoPort {
   request(echo: Echo): void;
   /** Those that wait; empty: none is left. */
   replies(): readonly EchoReply[];
   close(): void;
 }
 
-export interface TunnelProberOptions {
+interface TunnelProberOptions {
   readonly clock: Clock;
   readonly open: () => EchoPort;
   /** 16 bits that tell the questions of this process from others. */

@@ -11,7 +11,7 @@ import {
 } from './lease-state.ts';
 import { withDueEffects } from './settle.ts';
 
-export interface LeaseStep {
+interface LeaseStep {
   readonly state: LeaseState;
   readonly effects: readonly LeaseEffect[];
 }

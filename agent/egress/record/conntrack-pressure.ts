@@ -15,8 +15,8 @@ export interface ConntrackPressure {
  * are counted here. drop: there was no room or no memory. early_drop: an entry was removed to make
  * room.
  */
-export const CONNTRACK_FAILURES = ['insert_failed', 'drop', 'early_drop'] as const;
-export type ConntrackFailure = (typeof CONNTRACK_FAILURES)[number];
+const CONNTRACK_FAILURES = ['insert_failed', 'drop', 'early_drop'] as const;
+type ConntrackFailure = (typeof CONNTRACK_FAILURES)[number];
 
 /** Null: the kernel has no connection tracking, or does not show it in /proc. */
 export async function readPressure(proc = '/proc'): Promise<ConntrackPressure | null> {

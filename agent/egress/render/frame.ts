@@ -33,7 +33,7 @@ export const MARK_CT = (mask: number, value: number, negated = false): Match => 
   value,
   negated,
 });
-export const MARK_META = (mask: number, value: number, negated = false): Match => ({
+const MARK_META = (mask: number, value: number, negated = false): Match => ({
   match: 'mark',
   of: 'meta',
   mask,

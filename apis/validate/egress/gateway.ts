@@ -33,7 +33,7 @@ interface RawProbe {
 }
 
 const DEFAULT_PROBE = { seconds: 5, failures: 3 } as const;
-export const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false } as const;
+const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false } as const;
 
 /** Null if the gateway has an error. */
 export function validateEgressGateway(raw: FieldMap, found: Findings): EgressGateway | null {
