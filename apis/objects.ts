@@ -35,7 +35,8 @@ export interface Node {
   readonly reportedAddresses?: readonly string[];
   /**
    * The public key of its WireGuard device, which its agent reported
-   * (controller/index/tunnel-keys.ts). Absent if there is none, and in every object as it is read.
+   * (controller/index/host-addresses.ts). Absent if there is none, and in every object as it is
+   * read.
    */
   readonly tunnelKey?: string;
   /**
@@ -159,7 +160,7 @@ export type PolicyTraffic = 'Host' | 'NodePort';
 type PolicyEstablished = 'Keep' | 'Recheck';
 
 export interface Rule {
-  /** Unique in the policy; generated if absent (controller/compile/rule-name.ts). */
+  /** Unique in the policy; generated if absent (controller/compile/policy-rules.ts). */
   readonly name?: string;
   readonly action: RuleAction;
   readonly from?: readonly NetworkPolicyPeer[];

@@ -218,6 +218,6 @@ export interface BookmarkUpdate {
  * repetition, messages are lost, and the receiver resumes from the revision of its last bookmark on
  * a new connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position
  * after this message; that of a bookmark also says how far each watch of the API had come
- * (controller/publish/revision.ts).
+ * (controller/publish/resume-log.ts).
  */
 export type StreamMessage = Update & { readonly sequence: number; readonly revision: string };

@@ -1,8 +1,7 @@
 import { Document, isMap, isPair, isSeq, visit } from 'yaml';
 import type { Advice, AdvisedRole } from '../controller/advise/advise.ts';
-import { counted, listed } from '../controller/advise/gaps.ts';
 import { REASONS } from '../controller/advise/node-class.ts';
-import type { ReviewItem } from '../controller/advise/review-list.ts';
+import { counted, listed, type ReviewItem } from '../controller/advise/review-list.ts';
 import type { AdvisedPolicy } from '../controller/advise/role-policies.ts';
 import type { AdvisedRule } from '../controller/advise/rule-draft.ts';
 import { fieldText, oneLine } from './record-text.ts';

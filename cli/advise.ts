@@ -10,9 +10,9 @@ import {
 import { validateOptions } from '../apis/validate/object.ts';
 import { AdviceCollector, type Guarantee } from '../controller/advise/advice-collector.ts';
 import { type Advice, advise } from '../controller/advise/advise.ts';
-import type { Unheard } from '../controller/advise/gaps.ts';
+import type { Unheard } from '../controller/advise/review-list.ts';
 import { compile } from '../controller/compile/compile.ts';
-import { tierPriority } from '../controller/compile/tiers.ts';
+import { tierPriority } from '../controller/compile/policy-rules.ts';
 import { askEach, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import { type KubeApi, listObjects } from '../controller/kubeapi/kube-api.ts';
 import { nodeView } from '../controller/publish/node-view.ts';

@@ -37,7 +37,7 @@ export async function itemsAt<T>(request: KubeApi, path: string): Promise<readon
 
 /** That of a file; undefined: of the pod's service account. */
 export async function openKubeConfig(file: string | undefined): Promise<KubeConfig> {
-  const { loadKubeConfig } = await import('../controller/kubeapi/load-kubeconfig.ts');
+  const { loadKubeConfig } = await import('../controller/kubeapi/kube-config.ts');
   try {
     return await loadKubeConfig(file);
   } catch (error) {
@@ -94,10 +94,10 @@ export async function clusterSnapshot(
   egress = true,
 ): Promise<Snapshot> {
   const kubeConfig = await clusterConfig(file);
-  const { clusterSource } = await import('../controller/watch/cluster/cluster-source.ts');
+  const { ClusterSource } = await import('../controller/watch/cluster/cluster-source.ts');
   const { validateOptions } = await import('../apis/validate/object.ts');
   const first = Promise.withResolvers<Snapshot>();
-  const source = clusterSource({
+  const source = new ClusterSource({
     kubeConfig,
     ...validateOptions(config),
     egress,

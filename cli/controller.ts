@@ -42,7 +42,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const log = createLog(options);
   const server = kubeConfig.getCurrentCluster()?.server;
   log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, ...gates, config });
-  const { runController } = await import('../controller/run/run-controller.ts');
+  const { runController } = await import('../controller/run/controller.ts');
   return runController({ options, listen, webhook, peers, ...gates, config, kubeConfig, log });
 }
 

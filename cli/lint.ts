@@ -11,10 +11,9 @@ import type { FindingKind, SeenFindingKind } from '../apis/lint/list-findings.ts
 import { nameResolver } from '../apis/names.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
 import { compile } from '../controller/compile/compile.ts';
+import { clusterLint, findingText, type NodeFinding } from '../controller/difference/cluster-lint.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
-import { clusterLint, type NodeFinding } from '../controller/lint/cluster-lint.ts';
-import { findingText } from '../controller/lint/finding-text.ts';
 import { utcText } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { present } from '../lib/sharing/present.ts';

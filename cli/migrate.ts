@@ -2,7 +2,7 @@ import { Document, isMap } from 'yaml';
 import type { Problem } from '../apis/objects.ts';
 import { asFields } from '../apis/schema/json-schema.ts';
 import { findings, formatPath } from '../apis/validate/problem.ts';
-import { readRawObjects } from '../controller/watch/raw-objects.ts';
+import { readRawObjects } from '../controller/watch/manifests.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
 import { hasErrors, printProblems } from './load.ts';

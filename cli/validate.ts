@@ -5,15 +5,17 @@ import { validateOptions } from '../apis/validate/object.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
 import type { LeftOutEndpoints } from '../controller/compile/service-set.ts';
-import { withGuardrails } from '../controller/guardrail/as-policies.ts';
-import { checkGuardrails } from '../controller/guardrail/check-guardrails.ts';
+import { checkGuardrails, withGuardrails } from '../controller/difference/guardrails.ts';
 import { loadManifests, type PolicyPlaces } from '../controller/watch/manifests.ts';
-import { closedProbeWarnings } from '../controller/webhook/closed-probes.ts';
-import { groupNodeWarnings } from '../controller/webhook/group-nodes.ts';
-import { hiddenPodWarnings, masquerader } from '../controller/webhook/hidden-pods.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
+import {
+  closedProbeWarnings,
+  groupNodeWarnings,
+  hiddenPodWarnings,
+  masquerader,
+  widePortWarnings,
+} from '../controller/webhook/risks.ts';
 import { leftOutEndpointWarnings, serviceWarnings } from '../controller/webhook/service-risks.ts';
-import { widePortWarnings } from '../controller/webhook/wide-ports.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
 import {

@@ -11,4 +11,4 @@ import '../cli/cluster-run.ts';
 import '../cli/controller.ts';
 import '../cli/program.ts';
 import '../cli/standalone.ts';
-import '../controller/run/run-controller.ts';
+import '../controller/run/controller.ts';

@@ -270,7 +270,7 @@ const MOST_AT_ONCE = 16;
 
 /**
  * Makes connections to other nodes, for their guarded apply, when the controller asks. It is the
- * controller that decides to which ones (controller/probes).
+ * controller that decides to which ones (controller/publish/inward-probing.ts).
  */
 class PeerProber {
   readonly #options: PeerProberOptions;

@@ -76,7 +76,7 @@ export interface EgressGatewayStatus {
 
 export interface HeldAddress {
   readonly address: string;
-  /** As holderName (controller/egress/holders.ts) has it; '': the gateway's Shared policies. */
+  /** As holderName (controller/egress/order.ts) has it; '': the gateway's Shared policies. */
   readonly policy: string;
   /**
    * No policy has it any more, and until then no other one gets it, because connections may still

@@ -76,13 +76,13 @@ export const API_CALLS: readonly ApiCall[] = [
   ...calls(['get'], ['antreacontrollerinfos'], {
     group: 'crd.antrea.io',
     name: 'antrea-controller',
-    from: 'controller/status/antrea-controller.ts',
+    from: 'controller/status/antrea-status.ts',
   }),
   ...calls(['get'], ['deployments'], {
     group: 'apps',
     namespace: 'kube-system',
     name: 'antrea-controller',
-    from: 'controller/status/antrea-controller.ts',
+    from: 'controller/status/antrea-status.ts',
   }),
   ...calls(['create', 'patch'], ['events'], {
     group: 'events.k8s.io',
@@ -91,11 +91,11 @@ export const API_CALLS: readonly ApiCall[] = [
   }),
   ...calls(['create'], ['tokenreviews'], {
     group: 'authentication.k8s.io',
-    from: 'controller/kubeapi/reviews.ts',
+    from: 'controller/publish/auth.ts',
   }),
   ...calls(['create'], ['subjectaccessreviews'], {
     group: 'authorization.k8s.io',
-    from: 'controller/kubeapi/reviews.ts',
+    from: 'controller/publish/auth.ts',
   }),
   ...calls(['create'], ['leases'], {
     group: 'coordination.k8s.io',
@@ -112,29 +112,29 @@ export const API_CALLS: readonly ApiCall[] = [
     group: 'coordination.k8s.io',
     namespace: SYSTEM,
     name: 'nodewall-controller',
-    from: 'controller/kubeapi/lease/follow-lease.ts',
+    from: 'controller/replicas/replicas.ts',
   }),
   ...calls(['create'], ['secrets'], {
     group: '',
     namespace: SYSTEM,
-    from: 'controller/kubeapi/certificates/authority-secret.ts',
+    from: 'controller/kubeapi/certificates/authority.ts',
   }),
   ...calls(['get', 'update'], ['secrets'], {
     group: '',
     namespace: SYSTEM,
     name: 'nodewall-ca',
-    from: 'controller/kubeapi/certificates/authority-secret.ts',
+    from: 'controller/kubeapi/certificates/authority.ts',
   }),
   ...calls(['create'], ['configmaps'], {
     group: '',
     namespace: SYSTEM,
-    from: 'controller/kubeapi/certificates/bundle.ts',
+    from: 'controller/kubeapi/certificates/authority.ts',
   }),
   ...calls(['get', 'patch'], ['configmaps'], {
     group: '',
     namespace: SYSTEM,
     name: 'nodewall-ca',
-    from: 'controller/kubeapi/certificates/bundle.ts',
+    from: 'controller/kubeapi/certificates/authority.ts',
   }),
   ...calls([...WATCH, 'get', 'patch'], ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'], {
     group: 'admissionregistration.k8s.io',
@@ -144,12 +144,12 @@ export const API_CALLS: readonly ApiCall[] = [
   ...calls([...WATCH, 'create', 'patch', 'delete'], ['apiservices'], {
     group: 'apiregistration.k8s.io',
     name: 'v1alpha1.controlplane.nodewall.io',
-    from: 'controller/kubeapi/apiservice/registration.ts',
+    from: 'controller/kubeapi/api-service.ts',
   }),
   ...calls(['get'], ['clusterroles'], {
     group: 'rbac.authorization.k8s.io',
     name: 'nodewall-controller',
-    from: 'controller/kubeapi/apiservice/registration.ts',
+    from: 'controller/kubeapi/api-service.ts',
   }),
   ...calls(WATCH, ['configmaps'], {
     group: '',

@@ -22,7 +22,7 @@ describe('the program of the kubectl plugin', function () {
 
   it('has no addon, agent, controller, or API client of the library', () => {
     const absent = [
-      ...['agent/nftables-napi/', 'agent/run/run-agent.ts', 'controller/run/run-controller.ts'],
+      ...['agent/nftables-napi/', 'agent/run/run-agent.ts', 'controller/run/controller.ts'],
       '/client-node/dist/gen/models/',
     ];
     for (const part of absent)

@@ -1,6 +1,6 @@
 import type { FieldPath } from '../../apis/schema/json-schema.ts';
 import type { Findings } from '../../apis/validate/problem.ts';
-import type { WrittenObject } from '../../controller/watch/raw-objects.ts';
+import type { WrittenObject } from '../../controller/watch/manifests.ts';
 
 /** An object of another system, with the lines that are said of it. */
 export interface Given extends WrittenObject {

@@ -1,10 +1,16 @@
 import { isFolded, NODE_FLOW, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { TIME } from '../../apis/schema/shape.ts';
-import type { NodeWindow } from './gaps.ts';
-import { NodeClass, type SeenTraffic, type SeenUse } from './node-class.ts';
-import { CLIENT_PORTS, scanners, sortOwners } from './odd-source.ts';
+import {
+  CLIENT_PORTS,
+  NodeClass,
+  type SeenTraffic,
+  type SeenUse,
+  scanners,
+  sortOwners,
+} from './node-class.ts';
 import { PeerOwners } from './peer-owner.ts';
+import type { NodeWindow } from './review-list.ts';
 import { isAlike, roleLabels } from './roles.ts';
 import { evidenceOf, type SeenService, seenServiceText, toSeenService } from './seen-service.ts';
 

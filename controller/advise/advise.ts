@@ -2,11 +2,18 @@ import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts
 import { comparePlace } from '../../apis/order.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { compareText } from '../../lib/sharing/lists.ts';
-import { placeOfPolicy } from '../compile/tiers.ts';
+import { placeOfPolicy } from '../compile/policy-rules.ts';
 import type { AdviceCollector } from './advice-collector.ts';
-import { type Gap, gapsOf, listed, type Unheard } from './gaps.ts';
 import type { Tally } from './node-class.ts';
-import { compareItems, type ReviewItem, reviewItems } from './review-list.ts';
+import {
+  compareItems,
+  type Gap,
+  gapsOf,
+  listed,
+  type ReviewItem,
+  reviewItems,
+  type Unheard,
+} from './review-list.ts';
 import { type AdvisedPolicy, type PolicyOptions, rolePolicies } from './role-policies.ts';
 import { type Role, toRoles } from './roles.ts';
 

@@ -11,9 +11,9 @@ import {
   parseCidr,
 } from '../../lib/net/address.ts';
 import { compareText } from '../../lib/sharing/lists.ts';
+import { PodNetworks } from '../index/accepted-addresses.ts';
+import { formatName } from '../index/name-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
-import { PodNetworks } from '../index/pod-networks.ts';
-import { formatName } from '../index/service-index.ts';
 import type { SeenService } from './seen-service.ts';
 
 /** The other end of flows, as a policy can name it. Owners with one key are the same. */

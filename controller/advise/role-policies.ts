@@ -1,7 +1,6 @@
 import type { ClusterNetworkPolicySpec, Direction, PolicyTraffic } from '../../apis/objects.ts';
 import { present } from '../../lib/sharing/present.ts';
-import type { SeenOwner, SeenUse } from './node-class.ts';
-import { sortOwners } from './odd-source.ts';
+import { type SeenOwner, type SeenUse, sortOwners } from './node-class.ts';
 import { isSinglePeer } from './peer-owner.ts';
 import { draftPeers, type Surroundings } from './role-peers.ts';
 import type { Role } from './roles.ts';

@@ -11,9 +11,8 @@ import { unionRanges } from '../../lib/net/interval.ts';
 import { utcText } from '../../lib/process/clock.ts';
 import { compareText } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { foldCidrs } from './fold-cidrs.ts';
-import { listed } from './gaps.ts';
-import type { DraftPeer } from './role-peers.ts';
+import { listed } from './review-list.ts';
+import { type DraftPeer, foldCidrs } from './role-peers.ts';
 import { compareServices, type Evidence, type SeenService, seenServiceText, sumOf } from './seen-service.ts';
 
 /**

@@ -1,17 +1,14 @@
 import { X509Certificate } from 'node:crypto';
+import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { type CheckLine, firstNames, ok, problem, warning } from '../../lib/process/check-line.ts';
-import { clientConfigs } from '../kubeapi/certificates/webhook-configurations.ts';
-import { isSecretPath } from '../kubeapi/certificates/webhook-paths.ts';
+import { clientConfigs, isSecretPath } from '../kubeapi/certificates/webhook-configurations.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { Lease } from '../kubeapi/lease/lease.ts';
 import { type CheckedObject, readObject, type SingleCheck } from './checked.ts';
-import { endpointsOfPods } from './endpoints-check.ts';
-import { featureGates } from './gate-check.ts';
-import { clusterNetworks } from './networks-check.ts';
-import { tokens } from './token-check.ts';
+import { clusterNetworks, featureGates } from './settings-check.ts';
 
 const SYSTEM = 'namespaces/nodewall-system';
 const API_SERVICE = `/apis/apiregistration.k8s.io/v1/apiservices/${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
@@ -225,4 +222,77 @@ function endOf(pem: string): number | null {
   } catch {
     return null;
   }
+}
+
+const CHECK = 'endpoints';
+
+/** Whether endpoints of the Services of toServices count, which a pod must have. */
+export async function endpointsOfPods(request: KubeApi): Promise<readonly CheckLine[]> {
+  const list = await readObject<CheckedObject & { readonly items?: unknown }>(request, CONTROLLERS_PATH);
+  const states = asList(list?.items).map((item) => asFields(asFields(item)?.state));
+  if (states.every((state) => !Array.isArray(state?.leftOutServices))) return [];
+  const names = [...new Set(states.flatMap((state) => asList(state?.leftOutServices).map(String)))].sort();
+  if (names.length === 0) return [ok(CHECK, 'pods have all endpoints of Services in toServices')];
+  return [
+    warning(
+      CHECK,
+      `no pod of the namespace has some endpoints, which toServices leaves out: ${firstNames(names)}`,
+      `if they are right, add to config.yaml in ConfigMap nodewall-config: endpointsWithoutPods: [${names.join(', ')}]`,
+    ),
+  ];
+}
+
+interface Dated {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly creationTimestamp?: string;
+    readonly deletionTimestamp?: string;
+  };
+  readonly spec?: { readonly serviceAccountName?: string };
+}
+
+const NAMESPACE = '/api/v1/namespaces/nodewall-system';
+/** By ServiceAccount. */
+const WORKLOADS = {
+  'nodewall-controller': 'deployment/nodewall-controller',
+  'nodewall-agent': 'daemonset/nodewall-agent',
+} as const;
+
+/** Whether the pods' tokens are of their ServiceAccounts, not of earlier ones of that name. */
+async function tokens(request: KubeApi): Promise<readonly CheckLine[]> {
+  const { items = [] } =
+    (await readObject<{ readonly items?: readonly Dated[] }>(request, `${NAMESPACE}/pods`)) ?? {};
+  const lines: CheckLine[] = [];
+  for (const [name, workload] of Object.entries(WORKLOADS)) {
+    const pods = items.filter(
+      ({ spec, metadata }) => spec?.serviceAccountName === name && metadata?.deletionTimestamp === undefined,
+    );
+    if (pods.length === 0) continue;
+    const account = await readObject<Dated>(request, `${NAMESPACE}/serviceaccounts/${name}`);
+    const made = timeOf(account);
+    const older = pods.filter((pod) => timeOf(pod) < made);
+    if (account === null)
+      lines.push(
+        problem(
+          'tokens',
+          `there is no ServiceAccount ${name}: the API server accepts no token of its ${pods.length} pods`,
+          `kubectl apply --server-side -k deploy/kustomize/base; then kubectl rollout restart -n nodewall-system ${workload}`,
+        ),
+      );
+    else if (older.length > 0)
+      lines.push(
+        problem(
+          'tokens',
+          `ServiceAccount ${name} was made again after these pods began, whose tokens are not accepted: ${firstNames(older.map(({ metadata }) => metadata?.name ?? ''))}`,
+          `kubectl rollout restart -n nodewall-system ${workload}`,
+        ),
+      );
+    else lines.push(ok('tokens', `of ServiceAccount ${name}, as it is now`));
+  }
+  return lines;
+}
+
+/** Milliseconds since 1970. */
+function timeOf(object: Dated | null): number {
+  return Date.parse(object?.metadata?.creationTimestamp ?? '');
 }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Node } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
+import { serviceIndex } from '../index/name-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
-import { serviceIndex } from '../index/service-index.ts';
-import { canonicalPeers, resolve } from './address-set.ts';
-import type { AddressPeer } from './peers.ts';
+import { type AddressPeer, canonicalPeers, resolve } from './address-set.ts';
 
 const node = (name: string, ...addresses: string[]): Node => ({
   kind: 'Node',

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import type { ClusterObjects, EndpointSlice, Node, Pod, Service } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
+import { serviceIndex } from '../index/name-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
-import { serviceIndex } from '../index/service-index.ts';
-import { canonicalPeers } from './address-set.ts';
+import { type AddressPeer, canonicalPeers } from './address-set.ts';
 import { AddressSets } from './address-sets.ts';
-import type { AddressPeer } from './peers.ts';
 
 const pod = (name: string, app: string, address: string, namespace = 'shop'): Pod => ({
   kind: 'Pod',

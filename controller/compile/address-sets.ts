@@ -1,10 +1,18 @@
 import type { AddressSet } from '../../apis/compiled.ts';
+import type { Node, Pod } from '../../apis/objects.ts';
 import { changeAddresses, hasAddress, sameMembers } from '../../lib/net/member-set.ts';
 import { changedMap } from '../../lib/sharing/changed-map.ts';
 import type { UseChange } from '../../lib/sharing/use-count.ts';
+import { keyIndex } from '../index/key-index.ts';
+import { formatName } from '../index/name-index.ts';
 import { addressesOf, type Holder, type IndexChange } from '../index/object-index.ts';
+import {
+  formatRequirements,
+  type Requirements,
+  type SelectorIndex,
+  selectorIndex,
+} from '../index/selector.ts';
 import { type CanonicalPeers, type ClusterIndexes, resolve, selectsHolder } from './address-set.ts';
-import { type PeerIndex, peerIndex } from './peer-index.ts';
 
 interface Step {
   readonly wanted: UseChange<CanonicalPeers>;
@@ -17,7 +25,7 @@ interface Step {
  * The addresses of removed Nodes and Pods, by the peers that selected them; null if so much changes
  * that all members are resolved again.
  */
-export type Losses = ReadonlyMap<CanonicalPeers, ReadonlySet<string>> | null;
+type Losses = ReadonlyMap<CanonicalPeers, ReadonlySet<string>> | null;
 
 /**
  * Limits on following changes one by one, as a number of changed Nodes and Pods and as a share of
@@ -174,4 +182,110 @@ function isHeld(address: string, peers: CanonicalPeers, world: ClusterIndexes): 
 function kept(old: AddressSet, set: AddressSet): AddressSet {
   const { v4, v6 } = set.members;
   return sameMembers(old.members.v4, v4) && sameMembers(old.members.v6, v6) ? old : set;
+}
+
+/** Finds the peers that select a Node or Pod, so that its event affects only those. */
+interface PeerIndex {
+  add(peers: CanonicalPeers): void;
+  remove(peers: CanonicalPeers): void;
+  ofNode(node: Node): ReadonlySet<CanonicalPeers>;
+  ofPod(pod: Pod, world: ClusterIndexes): ReadonlySet<CanonicalPeers>;
+  /** The peers that name the Service (as formatName writes it). */
+  ofService(name: string): Iterable<CanonicalPeers>;
+}
+
+/** Selectors of pods, for the namespaces that one namespace selector selects. */
+interface InNamespaces {
+  readonly pods: SelectorIndex<CanonicalPeers>;
+  readonly takeOut: () => void;
+}
+
+function peerIndex(all: Iterable<CanonicalPeers>): PeerIndex {
+  const nodes = selectorIndex<CanonicalPeers>();
+  const anywhere = selectorIndex<CanonicalPeers>();
+  const byNamespaces = new Map<string, InNamespaces>();
+  const namespaces = selectorIndex<InNamespaces>();
+  const accounts = keyIndex<CanonicalPeers>([], accountsOf);
+  const services = keyIndex<CanonicalPeers>([], servicesOf);
+  const inNamespace = keyIndex<CanonicalPeers>([], (peers) => servicesOf(peers).map(namespaceOf));
+  const takeOut = new Map<CanonicalPeers, readonly (() => void)[]>();
+
+  function addPods(requirements: Requirements, namespace: Requirements, peers: CanonicalPeers): () => void {
+    if (namespace.length === 0) return anywhere.add(requirements, peers);
+    const key = formatRequirements(namespace);
+    let there = byNamespaces.get(key);
+    if (there === undefined) {
+      const pods = selectorIndex<CanonicalPeers>();
+      const made: InNamespaces = { pods, takeOut: () => out() };
+      const out = namespaces.add(namespace, made);
+      byNamespaces.set(key, made);
+      there = made;
+    }
+    const { pods } = there;
+    const out = pods.add(requirements, peers);
+    return () => {
+      out();
+      if (pods.size > 0) return;
+      byNamespaces.get(key)?.takeOut();
+      byNamespaces.delete(key);
+    };
+  }
+
+  function change(which: 'removed' | 'added', peers: CanonicalPeers): void {
+    const one = { removed: [], added: [], [which]: [peers] };
+    for (const index of [accounts, services, inNamespace]) index.change(one);
+  }
+
+  const index: PeerIndex = {
+    add(peers) {
+      change('added', peers);
+      takeOut.set(
+        peers,
+        peers.selectors.flatMap((selector) => {
+          if (selector.of === 'nodes') return nodes.add(selector.requirements, peers);
+          if (selector.of === 'pods') return addPods(selector.requirements, selector.namespace, peers);
+          // The key indexes have these.
+          selector.of satisfies 'account' | 'controllers' | 'service';
+          return [];
+        }),
+      );
+    },
+    remove(peers) {
+      change('removed', peers);
+      for (const out of takeOut.get(peers) ?? []) out();
+      takeOut.delete(peers);
+    },
+    ofNode: (node) => new Set(nodes.matching(node.labels)),
+    ofPod(pod, world) {
+      const inAccount = accounts.get(`${pod.namespace}/${pod.serviceAccount}`);
+      if (pod.hostNetwork === true)
+        return new Set([...inAccount].filter((peers) => selectsHolder(peers, pod, world)));
+      const found = new Set(anywhere.matching(pod.labels));
+      if (namespaces.size > 0) {
+        for (const { pods } of namespaces.matching(world.index.namespaceLabels(pod.namespace))) {
+          for (const peers of pods.matching(pod.labels)) found.add(peers);
+        }
+      }
+      for (const peers of inAccount) found.add(peers);
+      for (const peers of inNamespace.get(pod.namespace)) {
+        if (selectsHolder(peers, pod, world)) found.add(peers);
+      }
+      return found;
+    },
+    ofService: (name) => services.get(name),
+  };
+  for (const peers of all) index.add(peers);
+  return index;
+}
+
+function accountsOf({ selectors }: CanonicalPeers): string[] {
+  return selectors.flatMap((selector) => ('account' in selector ? formatName(selector.account) : []));
+}
+
+function servicesOf({ selectors }: CanonicalPeers): string[] {
+  return selectors.flatMap((selector) => (selector.of === 'service' ? formatName(selector.service) : []));
+}
+
+function namespaceOf(name: string): string {
+  return name.slice(0, name.indexOf('/'));
 }

@@ -10,16 +10,20 @@ import {
 import { comparePlace, type EvaluationPosition } from '../../apis/order.ts';
 import { firstAt, type ListChange, listChange, sameItems } from '../../lib/sharing/lists.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
-import { type GroupIndex, groupIndex } from '../index/group-index.ts';
+import { type GroupIndex, groupIndex, type ServiceIndex, serviceIndex } from '../index/name-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
-import { type ServiceIndex, serviceIndex } from '../index/service-index.ts';
 import { type CanonicalPeers, canonicalPeers, controllerPeers } from './address-set.ts';
 import { AddressSets } from './address-sets.ts';
-import { memoizedForms, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
+import {
+  memoizedForms,
+  type PolicyRules,
+  policyRules,
+  stillHold,
+  tierName,
+  tierPriority,
+} from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
-import { type NodesOfShare, nodesOfShares } from './share.ts';
-import { nodeSpans, type Spans } from './spans.ts';
-import { tierName, tierPriority } from './tiers.ts';
+import { type NodesOfShare, nodeSpans, nodesOfShares, type Spans } from './spans.ts';
 
 /**
  * Stage 2: compiles the policies, with peers resolved, ports as ranges, and the nodes that each

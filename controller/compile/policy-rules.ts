@@ -1,29 +1,31 @@
 import type { CompiledRule, RuleLog, RulePeer, RuleSource } from '../../apis/compiled.ts';
 import type {
+  ApiGroup,
   ClusterGroup,
   ClusterNetworkPolicy,
+  ClusterNetworkPolicySpec,
   Direction,
   LabelSelector,
   PolicyMode,
   Rule,
+  Tier,
 } from '../../apis/objects.ts';
+import { BUILT_IN_TIERS, type EvaluationPosition } from '../../apis/order.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { sameItems } from '../../lib/sharing/lists.ts';
-import { type GroupIndex, groupFamily } from '../index/group-index.ts';
+import { type GroupIndex, groupFamily } from '../index/name-index.ts';
 import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
-import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
 import {
   type AddressPeer,
   addressPeers,
+  type CanonicalPeers,
+  canonicalPeers,
   type FamilyOf,
   namesPods,
   nodeSelectors,
   peerInterfaceGroups,
-} from './peers.ts';
-import { ruleNames } from './rule-name.ts';
-import { type CanonicalServices, canonicalServices } from './service-set.ts';
-import { toServices } from './services.ts';
-import { tierName } from './tiers.ts';
+} from './address-set.ts';
+import { type CanonicalServices, canonicalServices, toServices } from './service-set.ts';
 
 /** The compiled form of a policy, independent of the current Nodes, Pods and Services. */
 export interface PolicyRules {
@@ -45,14 +47,14 @@ export interface AppliedNodes {
 }
 
 /** The tiers and groups that a policy is compiled with. */
-export interface PolicyContext {
+interface PolicyContext {
   readonly tierPriority: number;
   readonly groups: GroupIndex;
   readonly forms: CanonicalForms;
 }
 
 /** Canonical forms of lists of peers and appliedTo, for one state of the objects. */
-export interface CanonicalForms {
+interface CanonicalForms {
   readonly peersOf: (peers: readonly AddressPeer[]) => CanonicalPeers;
   readonly appliedOf: (selectors: readonly LabelSelector[]) => AppliedNodes;
 }
@@ -213,4 +215,69 @@ function appliedNodes(selectors: readonly LabelSelector[]): AppliedNodes {
 /** Rules in Audit mode always log, because that is their purpose. */
 function ruleLog({ enableLogging, logLabel }: Rule, mode: PolicyMode): RuleLog | null {
   return enableLogging || mode === 'Audit' ? { label: logLabel ?? '' } : null;
+}
+
+/**
+ * Names for the rules of a policy, by direction and rule index: the rule's own name, or one made
+ * from its content, so that moving a rule keeps its name. Equal unnamed rules, and a made name that
+ * is already taken, get a number appended.
+ */
+export function ruleNames(spec: ClusterNetworkPolicySpec): Record<Direction, string[]> {
+  const rules = { ingress: spec.ingress ?? [], egress: spec.egress ?? [] };
+  const taken = new Set([...rules.ingress, ...rules.egress].flatMap((rule) => rule.name || []));
+  /** For each made name, the last number appended to it: n equal rules need n steps, not n². */
+  const counts = new Map<string, number>();
+  const generate = (direction: Direction, rule: Rule): string => {
+    const base = `${direction}-${rule.action.toLowerCase()}-${shortHash(7, canonical(rule))}`;
+    let count = counts.get(base) ?? 0;
+    let name: string;
+    do {
+      count++;
+      name = count === 1 ? base : `${base}-${count}`;
+    } while (taken.has(name));
+    counts.set(base, count);
+    taken.add(name);
+    return name;
+  };
+  const nameAll = (direction: Direction): string[] =>
+    rules[direction].map((rule) => rule.name || generate(direction, rule));
+  return { ingress: nameAll('ingress'), egress: nameAll('egress') };
+}
+
+/** The value with object keys sorted, so that the order of fields in a file doesn't matter. */
+function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (typeof value !== 'object' || value === null) return value;
+  const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(sorted.map(([key, field]) => [key, canonical(field)]));
+}
+
+const DEFAULT_TIER = 'application';
+
+/**
+ * The priority of the tier that a policy names: a built-in tier (Antrea's names in any case), else
+ * an object of the policy's own API group, else one of the other API group. Null if there is none.
+ */
+export function tierPriority(tiers: readonly Tier[], apiGroup: ApiGroup, name: string): number | null {
+  const builtIn = BUILT_IN_TIERS[tierName(name)];
+  if (builtIn !== undefined) return builtIn;
+  const named = tiers.filter((tier) => tier.name === name);
+  return (named.find((tier) => tier.apiGroup === apiGroup) ?? named[0])?.priority ?? null;
+}
+
+/**
+ * The lower-case name of a tier, as used in answers and records; the default tier if there is no
+ * name.
+ */
+export function tierName(name: string | undefined): string {
+  return (name || DEFAULT_TIER).toLowerCase();
+}
+
+/** The policy's place in evaluation order; null if its tier doesn't exist. */
+export function placeOfPolicy(
+  { name, apiGroup, spec }: ClusterNetworkPolicy,
+  { tiers }: { readonly tiers: readonly Tier[] },
+): EvaluationPosition | null {
+  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
+  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }

@@ -1,14 +1,20 @@
-import type { ServiceMember, ServiceSet } from '../../apis/compiled.ts';
-import type { NamespacedName, Pod, ServicePort } from '../../apis/objects.ts';
+import type { PortMatch, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
+import type {
+  NamespacedName,
+  NetworkPolicyPort,
+  NetworkPolicyProtocol,
+  Pod,
+  Rule,
+  ServicePort,
+} from '../../apis/objects.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { changedMap } from '../../lib/sharing/changed-map.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import type { ListChange } from '../../lib/sharing/lists.ts';
 import type { UseChange } from '../../lib/sharing/use-count.ts';
 import { keyIndex } from '../index/key-index.ts';
+import { formatName, type ServiceIndex } from '../index/name-index.ts';
 import { addressesOf, type ObjectIndex } from '../index/object-index.ts';
-import { formatName, type ServiceIndex } from '../index/service-index.ts';
-import { NFT_PORT_PROTOCOLS } from './services.ts';
 
 /** A rule's `toServices`, sorted and without duplicates. */
 export interface CanonicalServices {
@@ -29,7 +35,7 @@ export function canonicalServices(listed: readonly NamespacedName[]): CanonicalS
 }
 
 /** The Services and pods that members are found by. */
-export interface ServiceWorld {
+interface ServiceWorld {
   readonly services: ServiceIndex;
   readonly index: Pick<ObjectIndex, 'holders'>;
 }
@@ -181,4 +187,48 @@ function sameServiceMembers(a: ServiceSet, b: ServiceSet): boolean {
       );
     })
   );
+}
+
+/** Protocols with ports: Kubernetes' names to nft's. */
+const NFT_PORT_PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const;
+
+/**
+ * A rule's `ports` and `protocols` as one sorted list without duplicates; empty means all traffic.
+ */
+export function toServices(rule: Rule): PortMatch[] {
+  const services = [
+    ...(rule.ports ?? []).map(portService),
+    ...(rule.protocols ?? []).flatMap(protocolServices),
+  ];
+  const unique = new Map(services.map((service) => [JSON.stringify(service), service]));
+  return [...unique.keys()].sort().flatMap((key) => unique.get(key) ?? []);
+}
+
+function portService({ protocol, port, endPort, sourcePort, sourceEndPort }: NetworkPolicyPort): PortMatch {
+  return {
+    protocol: NFT_PORT_PROTOCOLS[protocol ?? 'TCP'],
+    ...(port === undefined ? {} : { ports: [port, endPort ?? port] as const }),
+    ...(sourcePort === undefined ? {} : { sourcePorts: [sourcePort, sourceEndPort ?? sourcePort] as const }),
+  };
+}
+
+function protocolServices({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): PortMatch[] {
+  if (icmp !== undefined) {
+    const { icmpType, icmpCode } = icmp;
+    if (icmpType === undefined) return [{ protocol: 'icmp' }, { protocol: 'icmpv6' }];
+    return [{ protocol: 'icmp', ...typeAndCode(icmpType, icmpCode) }];
+  }
+  if (icmpv6 !== undefined) return [{ protocol: 'icmpv6', ...typeAndCode(icmpv6.icmpType, icmpv6.icmpCode) }];
+  const { igmpType, groupAddress } = igmp ?? {};
+  return [
+    {
+      protocol: 'igmp',
+      ...(igmpType === undefined ? {} : { type: igmpType }),
+      ...(groupAddress === undefined ? {} : { group: groupAddress }),
+    },
+  ];
+}
+
+function typeAndCode(type: number | undefined, code: number | undefined): { type?: number; code?: number } {
+  return { ...(type === undefined ? {} : { type }), ...(code === undefined ? {} : { code }) };
 }

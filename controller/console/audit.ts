@@ -7,10 +7,17 @@ import {
   MOST_PEERS,
 } from '../../apis/console-documents.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
-import { type AskNode, askNodes } from './ask-nodes.ts';
-import { later, withNode } from './denied-peers.ts';
 import { toDropRule } from './drop-history.ts';
-import { type CountOfNode, countsOfNode, type RecordOfNode, recordsOfNode } from './node-answers.ts';
+import {
+  type AskNode,
+  askNodes,
+  type CountOfNode,
+  countsOfNode,
+  later,
+  type RecordOfNode,
+  recordsOfNode,
+  withNode,
+} from './node-answers.ts';
 
 export interface AuditOptions {
   readonly ask: AskNode;

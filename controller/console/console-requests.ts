@@ -1,17 +1,33 @@
+import type { CompiledPolicy } from '../../apis/compiled.ts';
 import {
   CONSOLE_PATH,
   OVERVIEWS,
   OVERVIEWS_PATH,
+  type Overview,
   type OverviewName,
   PREVIEWS_PATH,
 } from '../../apis/console.ts';
-import { LONGEST_PREVIEW, MOST_ASKED } from '../../apis/console-documents.ts';
+import {
+  type Audit,
+  type DeniedPeers,
+  type Drops,
+  type Lint,
+  LONGEST_PREVIEW,
+  MOST_ASKED,
+  type Preview,
+} from '../../apis/console-documents.ts';
 import { decode, object, text } from '../../apis/schema/shape.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import { type Answer, noNode, notYet, refused, tooMany, unavailable } from '../publish/answer.ts';
-import { callerOf, type Work } from '../publish/caller-limits.ts';
+import { callerOf, type Work } from '../publish/limits.ts';
 import { type RoutedRequest, type RouteRow, row } from '../publish/route.ts';
-import type { ConsoleDocuments } from './documents.ts';
-import { NoDocumentError } from './surveys.ts';
+import { auditOf } from './audit.ts';
+import type { ClusterOverview } from './cluster-overview.ts';
+import type { DropHistory } from './drop-history.ts';
+import { type AskNode, deniedPeers } from './node-answers.ts';
+import type { OverviewWatchers } from './overview-watchers.ts';
+import type { StaticFiles } from './static-files.ts';
+import { NoDocumentError, type Surveys } from './surveys.ts';
 
 /** The objects as text. */
 const PREVIEW = object({ yaml: text() });
@@ -173,4 +189,70 @@ async function unlessNone(document: () => Promise<object>): Promise<Answer> {
 function json(body: object): Answer {
   const text = `${JSON.stringify(body)}\n`;
   return { code: 200, text, type: 'application/json', headers: { 'cache-control': 'no-store' } };
+}
+
+interface ConsoleDocumentsOptions {
+  readonly files: Pick<StaticFiles, 'file'>;
+  readonly watchers: OverviewWatchers;
+  readonly overview: Pick<ClusterOverview, 'now'>;
+  readonly drops: DropHistory;
+  readonly surveys: Pick<Surveys, 'lint' | 'preview'>;
+  readonly ask: AskNode;
+  readonly nodes: () => Pick<ReadonlyMap<string, unknown>, 'has' | 'keys' | 'size'>;
+  readonly policies: () => readonly CompiledPolicy[];
+  /** Why something is not known yet; null: nothing. */
+  readonly missing: () => string | null;
+  readonly clock: Pick<WallClock, 'date'>;
+}
+
+/** The console's documents; every replica has them. */
+export class ConsoleDocuments {
+  readonly files: ConsoleDocumentsOptions['files'];
+  readonly watchers: OverviewWatchers;
+  readonly #options: ConsoleDocumentsOptions;
+
+  constructor(options: ConsoleDocumentsOptions) {
+    this.#options = options;
+    this.files = options.files;
+    this.watchers = options.watchers;
+  }
+
+  /** Null: nothing is known yet. */
+  overview(): Promise<Overview | null> {
+    return this.#options.overview.now();
+  }
+
+  drops(): Drops {
+    return this.#options.drops.document(this.#options.missing());
+  }
+
+  hasNode(name: string): boolean {
+    return this.#options.nodes().has(name);
+  }
+
+  /** @param nodes empty: where most was denied */
+  peers(nodes: readonly string[]): Promise<DeniedPeers> {
+    const { ask, drops, nodes: all, clock } = this.#options;
+    const worst = drops.worstNodes(MOST_ASKED).filter((name) => all().has(name));
+    const others = worst.length < MOST_ASKED ? [...all().keys()].sort() : [];
+    const wanted = nodes.length > 0 ? nodes : [...new Set([...worst, ...others])];
+    return deniedPeers({ ask, nodes: wanted, all: all().size }, () => clock.date());
+  }
+
+  /** @param nodes empty: all to which an Audit policy applies */
+  audit(nodes: readonly string[]): Promise<Audit> {
+    const { ask, policies, clock } = this.#options;
+    const only = nodes.length === 0 ? null : nodes;
+    return auditOf({ ask, policies: policies(), only, now: () => clock.date() });
+  }
+
+  /** Throws NoDocumentError. */
+  lint(): Promise<Lint> {
+    return this.#options.surveys.lint();
+  }
+
+  /** Throws NoDocumentError. @param user whose turn it is, by name */
+  preview(yaml: string, user: string): Promise<Preview> {
+    return this.#options.surveys.preview(yaml, user);
+  }
 }

@@ -3,8 +3,7 @@ import type { CompiledPolicy } from '../../apis/compiled.ts';
 import { MOST_DROP_ROWS } from '../../apis/console-documents.ts';
 import type { NodeReport, RuleTotal } from '../../apis/node-report.ts';
 import { compiledRule } from '../../test/fake/node-state.ts';
-import { DropHistory } from './drop-history.ts';
-import { STEP, STEPS } from './drop-series.ts';
+import { DropHistory, STEP, STEPS } from './drop-history.ts';
 
 type Totals = Pick<NodeReport, 'node' | 'totals'>;
 

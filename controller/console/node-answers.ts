@@ -1,8 +1,17 @@
+import {
+  type AskedNodes,
+  type DeniedPeer,
+  type DeniedPeers,
+  MOST_ASKED,
+  MOST_PEERS,
+} from '../../apis/console-documents.ts';
 import type { Verdict } from '../../apis/flow.ts';
+import type { NodeQuestion, QuestionAnswer } from '../../apis/node-question.ts';
 import type { Direction, PolicyTraffic, RuleAction } from '../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { utcText } from '../../lib/process/clock.ts';
+import { atOnce } from '../../lib/process/lane.ts';
 
 /**
  * Nodes' answers (agent/inspect), as far as the console shows them. A node may be compromised:
@@ -25,7 +34,7 @@ export interface FlowOfNode {
   readonly decision: { readonly verdict: Verdict; readonly rule: RuleName | null } | null;
 }
 
-export interface RuleName {
+interface RuleName {
   readonly policy: string;
   readonly rule: string;
 }
@@ -147,4 +156,87 @@ function time(value: unknown): string | null {
 
 function count(value: unknown): number | null {
   return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : null;
+}
+
+export type AskNode = (node: string, question: NodeQuestion) => Promise<QuestionAnswer>;
+
+/** Nodes that are asked at the same time: an answer has up to a megabyte. */
+const AT_ONCE = 8;
+
+/**
+ * Asks nodes the same, and gives each answer to `take`. Those beyond the first `MOST_ASKED`, and
+ * those that do not answer in time, are only named.
+ *
+ * @param all how many nodes there are
+ * @param take gets parsed JSON of whatever form; may throw, which counts as no answer
+ */
+export async function askNodes(
+  { ask, nodes, all }: { readonly ask: AskNode; readonly nodes: readonly string[]; readonly all: number },
+  questions: readonly NodeQuestion[],
+  take: (node: string, about: NodeQuestion['about'], answer: unknown) => void,
+): Promise<AskedNodes> {
+  const asked = nodes.slice(0, MOST_ASKED);
+  const failed: AskedNodes['failed'][number][] = [];
+  await atOnce(asked, AT_ONCE, async (node) => {
+    try {
+      for (const question of questions) {
+        const answered = await ask(node, question);
+        if ('problem' in answered) throw new Error(answered.problem);
+        take(node, question.about, JSON.parse(answered.text));
+      }
+    } catch (error) {
+      failed.push({ node, message: (error as Error).message });
+    }
+  });
+  failed.sort((a, b) => (a.node < b.node ? -1 : 1));
+  return { nodes: asked, failed, notAsked: Math.max(0, all - asked.length) };
+}
+
+/** Kinds of flows of a node's answer: the last seen. */
+const DENIED: NodeQuestion = { about: 'flows', query: 'denied=true&lines=500' };
+
+/** The peers that were denied on these nodes. */
+export async function deniedPeers(
+  whom: { readonly ask: AskNode; readonly nodes: readonly string[]; readonly all: number },
+  now: () => Date,
+): Promise<DeniedPeers> {
+  const peers = new Map<string, DeniedPeer>();
+  const asked = await askNodes(whom, [DENIED], (node, _, answer) => {
+    for (const flow of flowsOfNode(answer)) add(peers, node, flow);
+  });
+  const all = [...peers.values()].sort(
+    (a, b) => b.connections - a.connections || (a.lastSeen > b.lastSeen ? -1 : 1),
+  );
+  const isCut = all.length > MOST_PEERS;
+  return { time: now().toISOString(), asked, peers: all.slice(0, MOST_PEERS), isCut };
+}
+
+function add(peers: Map<string, DeniedPeer>, node: string, flow: FlowOfNode): void {
+  const { direction, traffic, peer, protocol, port, verdict, decision } = flow;
+  const rule = decision?.rule ?? null;
+  const isAllowedNow = decision?.verdict === 'Allow';
+  const of = { peer, direction, traffic, protocol, port, verdict, rule, isAllowedNow };
+  const key = JSON.stringify(of);
+  const known = peers.get(key);
+  peers.set(key, {
+    ...of,
+    connections: (known?.connections ?? 0) + flow.connections,
+    firstSeen: earlier(known?.firstSeen, flow.firstSeen),
+    lastSeen: later(known?.lastSeen, flow.lastSeen),
+    nodes: withNode(known?.nodes, node),
+  });
+}
+
+/** The earlier of two times in one form. */
+export function earlier(a: string | undefined, b: string): string {
+  return a !== undefined && a < b ? a : b;
+}
+
+export function later(a: string | undefined, b: string): string {
+  return a !== undefined && a > b ? a : b;
+}
+
+/** Sorted. */
+export function withNode(nodes: readonly string[] = [], node: string): readonly string[] {
+  return nodes.includes(node) ? nodes : [...nodes, node].sort();
 }

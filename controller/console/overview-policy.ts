@@ -9,7 +9,7 @@ import {
 import type { ApiGroup, ClusterNetworkPolicySpec } from '../../apis/objects.ts';
 import type { PolicyCondition, PolicyPhase, PolicyStatus } from '../../apis/policy-status.ts';
 import { policyMessage } from '../../apis/status-problems.ts';
-import { tierName } from '../compile/tiers.ts';
+import { tierName } from '../compile/policy-rules.ts';
 import type { VersionState } from '../status/realization.ts';
 
 /** Facts about one policy. */

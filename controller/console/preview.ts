@@ -13,8 +13,8 @@ import { displayName, identityOf } from '../../apis/validate/metadata.ts';
 import { untilThen } from '../../apis/validate/nearest.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
 import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
+import { brokenText } from '../difference/guardrails.ts';
 import { cells, Names } from '../difference/row-text.ts';
-import { brokenText } from '../guardrail/broken-text.ts';
 import {
   ChangeOverrunError,
   type ImpactJudge,
@@ -23,7 +23,7 @@ import {
 } from '../impact/impact.ts';
 import { appliedObjects } from '../watch/applied-objects.ts';
 import { type FileContent, LIST_NAMES } from '../watch/content.ts';
-import { checkBytes } from '../watch/file-text.ts';
+import { checkBytes } from '../watch/files.ts';
 import { NO_CACHE, parseManifest } from '../watch/read-file.ts';
 import type { LoadProblem } from '../watch/source.ts';
 

@@ -1,13 +1,11 @@
 import type { Config } from '../../apis/config.ts';
-import type { Lint } from '../../apis/console-documents.ts';
-import { MOST_FINDINGS, MOST_NAMED } from '../../apis/console-documents.ts';
+import { type Lint, MOST_FINDINGS, MOST_NAMED } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import { compiler } from '../compile/compile.ts';
+import { clusterLint, findingText, type NodeFinding } from '../difference/cluster-lint.ts';
 import { ChangeOverrunError, ImpactJudge } from '../impact/impact.ts';
 import { serveObjects } from '../impact/object-mirror.ts';
-import { clusterLint, type NodeFinding } from '../lint/cluster-lint.ts';
-import { findingText } from '../lint/finding-text.ts';
 import { type PreviewResult, previewOf } from './preview.ts';
 
 /** The questions of surveys.ts to the process of this file; milliseconds from then on. */

@@ -4,8 +4,7 @@ import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { fakePolicy as policy } from '../../test/fake/egress-objects.ts';
 import { flatten } from './class.ts';
-import { destinationsOf } from './destinations.ts';
-import { hasInterval } from './segments.ts';
+import { destinationsOf, hasInterval } from './segments.ts';
 
 /** The ranges of IPv4, with the names of the policies. */
 function ranges(policies: readonly EgressPolicy[]): string[] {

@@ -10,14 +10,19 @@ import { memo } from '../../lib/sharing/memo.ts';
 import { type Stepped, type Stepwise, stepped } from '../../lib/sharing/stepwise.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import type { Dealing } from './allocation.ts';
-import { ByNode } from './by-node.ts';
-import { classId, type EgressDecision, egressPolicyKey, type FlatClass, flatten } from './class.ts';
-import type { NetworksConfig } from './cluster-networks.ts';
-import { crowdedClass, crowdedClasses } from './crowded.ts';
-import { destinationsOf } from './destinations.ts';
-import { holderOf, type Inside, InsideIndex } from './inside.ts';
+import {
+  classId,
+  crowdedClass,
+  crowdedClasses,
+  type EgressDecision,
+  egressPolicyKey,
+  type FlatClass,
+  flatten,
+} from './class.ts';
+import { holderOf, type Inside, InsideIndex, type NetworksConfig } from './inside.ts';
 import { compareEgressPolicies } from './order.ts';
-import { EgressSelection } from './selection.ts';
+import { destinationsOf } from './segments.ts';
+import { ByNode, EgressSelection } from './selection.ts';
 import { WayIndex, type Ways } from './ways.ts';
 
 /** With nodeCIDRs of the configuration; absent: not known, or none. */

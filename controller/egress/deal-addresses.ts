@@ -1,6 +1,6 @@
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
-import { HolderRecords } from './holders.ts';
+import { HolderRecords } from './order.ts';
 import { isInPool, type Pool, poolAddresses } from './pool.ts';
 
 export type FamilyAddresses = Readonly<Record<Family, readonly string[]>>;

@@ -14,10 +14,9 @@ import { allHold } from '../index/selector.ts';
 import type { EgressPath } from './allocation.ts';
 import { egressPolicyKey } from './class.ts';
 import type { CompiledEgress, EgressInput } from './compile-egress.ts';
-import { destinationsOf } from './destinations.ts';
 import { holderOf, isLikelyPod, isPodAddress } from './inside.ts';
 import { egressPolicyText } from './order.ts';
-import { hasInterval } from './segments.ts';
+import { destinationsOf, hasInterval } from './segments.ts';
 import { isInSubnets, toItems } from './selection.ts';
 
 export type EgressExplainer = (flow: EgressFlow, options?: { considered?: boolean }) => EgressExplanation;

@@ -3,7 +3,7 @@ import { bucketsOf } from '../../apis/egress/messages.ts';
 import type { EgressArrival, EgressTake, ServedClass } from '../../apis/egress/node-egress.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
-import { numbered } from './numbers.ts';
+import { numbered } from './rendezvous.ts';
 import { type Served, takeKey } from './route.ts';
 
 /** An address of a pod whose class this gateway serves, or no longer serves (`class` null). */

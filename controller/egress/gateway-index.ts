@@ -1,8 +1,8 @@
+import { BY_ADDRESS } from '../../apis/egress/node-egress.ts';
 import { familyOf } from '../../lib/net/address.ts';
-import { addToList } from '../../lib/sharing/lists.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { addToList, compareText } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
-import { ClassMembers, type MovedSource } from './class-members.ts';
-import { ClassNodes } from './class-nodes.ts';
 import type { CompiledEgress } from './compile-egress.ts';
 import { GatewayArrivals, type ServedSource } from './gateway-arrivals.ts';
 import type { Served } from './route.ts';
@@ -11,7 +11,7 @@ import type { Served } from './route.ts';
 export type ChangedClasses = ReadonlyMap<string, ReadonlyMap<string, readonly Served[] | undefined>>;
 
 /** The gateways that serve a class, as keys; undefined: none. */
-export type GatewaysOf = (id: string) => ReadonlyMap<string, unknown> | undefined;
+type GatewaysOf = (id: string) => ReadonlyMap<string, unknown> | undefined;
 
 interface ServedNow {
   readonly served: ChangedClasses;
@@ -128,4 +128,100 @@ function addTo(sets: Map<string, Set<string>>, key: string, ids: Iterable<string
   const set = sets.get(key) ?? new Set();
   sets.set(key, set);
   for (const id of ids) set.add(id);
+}
+
+/** A source that is new, gone or has another class or node. */
+interface MovedSource extends ServedSource {
+  /** Its class before; null: none. */
+  readonly was: string | null;
+}
+
+const NONE: ReadonlyMap<string, string | null> = new Map();
+
+/** The sources of each class, over successive states. */
+class ClassMembers {
+  #sources: CompiledEgress['sources'] = new Map();
+  /** By class: addresses and their nodes. */
+  readonly #members = new Map<string, Map<string, string>>();
+
+  of(id: string): Iterable<readonly [address: string, node: string]> {
+    return this.#members.get(id) ?? [];
+  }
+
+  advance(sources: CompiledEgress['sources']): MovedSource[] {
+    const there: MovedSource[] = [];
+    const left = new Set<string>();
+    const gone = new Map<string, MovedSource>();
+    for (const node of changedIds(this.#sources, sources)) {
+      const [before, now] = [this.#sources.get(node) ?? NONE, sources.get(node) ?? NONE];
+      for (const address of changedIds(before, now)) {
+        const was = before.get(address) ?? null;
+        if (was !== null) {
+          this.#members.get(was)?.delete(address);
+          left.add(was);
+        }
+        const is = now.get(address);
+        const source = { address, family: familyOf(address), node, class: is ?? null, was };
+        if (is === undefined) gone.set(address, source);
+        else there.push(source);
+      }
+    }
+    const moved = gone.size === 0 ? there : joined(there, gone);
+    for (const { address, node, class: id } of moved) {
+      if (id === null) continue;
+      const members = this.#members.get(id);
+      if (members === undefined) this.#members.set(id, new Map([[address, node]]));
+      else members.set(address, node);
+    }
+    for (const id of left) if (this.#members.get(id)?.size === 0) this.#members.delete(id);
+    this.#sources = sources;
+    return moved;
+  }
+}
+
+/** An address that moved to another node is in the lists of both: that where it is counts. */
+function joined(there: readonly MovedSource[], gone: Map<string, MovedSource>): MovedSource[] {
+  const moved = there.map((source) => {
+    const before = gone.get(source.address);
+    gone.delete(source.address);
+    return before === undefined ? source : { ...source, was: before.was };
+  });
+  return [...moved, ...gone.values()];
+}
+
+/** The nodes that have pods of each class, over successive states. */
+class ClassNodes {
+  #pods: CompiledEgress['pods'] = new Map();
+  /** By class and node: how many pods. */
+  readonly #counts = new Map<string, Map<string, number>>();
+
+  /** Sorted by name. */
+  of(id: string): string[] {
+    return [...(this.#counts.get(id)?.keys() ?? [])].sort(compareText);
+  }
+
+  /** Returns the classes that have other nodes than before. */
+  advance(pods: CompiledEgress['pods']): Set<string> {
+    const changed = new Set<string>();
+    for (const node of changedIds(this.#pods, pods)) {
+      const [was, is] = [this.#pods.get(node) ?? NONE, pods.get(node) ?? NONE];
+      for (const key of changedIds(was, is)) {
+        this.#count(was.get(key), node, -1, changed);
+        this.#count(is.get(key), node, 1, changed);
+      }
+    }
+    this.#pods = pods;
+    return changed;
+  }
+
+  #count(id: string | null | undefined, node: string, by: 1 | -1, changed: Set<string>): void {
+    if (id === undefined || id === null || id === BY_ADDRESS) return;
+    const counts = this.#counts.get(id) ?? new Map<string, number>();
+    this.#counts.set(id, counts);
+    const before = counts.get(node) ?? 0;
+    if (before + by > 0) counts.set(node, before + by);
+    else counts.delete(node);
+    if (counts.size === 0) this.#counts.delete(id);
+    if (before === 0 || before + by === 0) changed.add(id);
+  }
 }

@@ -1,16 +1,23 @@
+import type { EgressConfig } from '../../apis/egress/config.ts';
 import type { EgressGateway, InsideNetworks } from '../../apis/egress/objects.ts';
 import type { Node, Pod } from '../../apis/objects.ts';
-import { BITS, type Cidr, type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import {
+  BITS,
+  type Cidr,
+  type Family,
+  PRIVATE_NETWORKS,
+  parseAddress,
+  parseCidr,
+} from '../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
 import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { type ListChange, sameItems } from '../../lib/sharing/lists.ts';
-import { ownedRange } from './check/ranges.ts';
-import { credible, likelyPodNetworks, type NetworksConfig, namedNetworks } from './cluster-networks.ts';
+import { AddressUnion, type OwnedRange, ownedRange } from './check/ranges.ts';
 import { comparePods } from './order.ts';
 import { poolCidrs, toPool } from './pool.ts';
 import { cidrIntervals, hasInterval } from './segments.ts';
 
-export interface InsideParts {
+interface InsideParts {
   readonly nodes: readonly Node[];
   readonly egressGateways: readonly EgressGateway[];
   readonly insideNetworks: readonly InsideNetworks[];
@@ -191,4 +198,60 @@ export function isLikelyPod({ likelyPods }: Inside, text: string): boolean {
 function isIn(intervals: Intervals, text: string): boolean {
   const address = parseAddress(text);
   return address !== null && hasInterval(intervals[address.family], address.value);
+}
+
+/** Loopback, link-local, multicast and broadcast. */
+export const ALWAYS_INSIDE = [
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/4',
+  '255.255.255.255/32',
+  '::1/128',
+  'fe80::/10',
+  'ff00::/8',
+];
+
+/** The part of the configuration that names the cluster's networks. */
+export type NetworksConfig = Pick<EgressConfig, 'inside' | 'serviceCIDRs' | 'podCIDRs'> & {
+  /** Networks of Nodes; absent: none are named. */
+  readonly nodeCIDRs?: readonly string[];
+};
+
+/** The networks that are inside whatever Nodes and pods say: not theirs, and not pools. */
+function namedNetworks(
+  networks: readonly InsideNetworks[],
+  { inside, serviceCIDRs, podCIDRs }: NetworksConfig,
+): string[] {
+  const services = networks.some(({ kind }) => kind === 'ServiceCIDR') ? [] : serviceCIDRs;
+  return [...ALWAYS_INSIDE, ...inside, ...podCIDRs, ...services, ...networks.flatMap(({ cidrs }) => cidrs)];
+}
+
+/**
+ * Where an address is a pod's, for all that Nodes do not say: the pod networks of the configuration
+ * and of IP pools; where `nodesSay` nothing either, private addresses.
+ */
+function likelyPodNetworks(
+  networks: readonly InsideNetworks[],
+  { podCIDRs }: NetworksConfig,
+  nodesSay: boolean,
+): readonly string[] {
+  const named = [...podCIDRs, ...networks.flatMap(({ kind, cidrs }) => (kind === 'IPPool' ? cidrs : []))];
+  return named.length > 0 || nodesSay ? named : PRIVATE_NETWORKS;
+}
+
+/**
+ * Whether what a Node or a pod says of itself (podCIDRs, pods' and reported addresses) counts as
+ * inside: a kubelet must not take a destination on the Internet out of all policies.
+ */
+export function credible(
+  networks: readonly InsideNetworks[],
+  config: NetworksConfig,
+): (said: Pick<OwnedRange, 'family' | 'range'>) => boolean {
+  const cidrs = [
+    ...namedNetworks(networks, config),
+    ...(config.nodeCIDRs ?? []),
+    ...(config.podCIDRs.length === 0 ? PRIVATE_NETWORKS : []),
+  ];
+  const union = new AddressUnion(cidrs.flatMap((text) => ownedRange(text, text)));
+  return ({ family, range }) => union.covers(family, range);
 }

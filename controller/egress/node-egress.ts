@@ -17,8 +17,15 @@ import { type CompiledEgress, type EgressInput, egressCompiler } from './compile
 import type { GatewayArrivals } from './gateway-arrivals.ts';
 import { type ChangedClasses, Gateways } from './gateway-index.ts';
 import { type GatewayPools, gatewayPools, NO_POOLS } from './gateway-pools.ts';
-import { type KnownRoute, nodeOutcomes, policyName } from './node-outcomes.ts';
-import { hopsOf, routeOf, type Served, servedBy } from './route.ts';
+import {
+  hopsOf,
+  type KnownRoute,
+  nodeOutcomes,
+  policyName,
+  routeOf,
+  type Served,
+  servedBy,
+} from './route.ts';
 import { tunnelEnds } from './tunnel-ends.ts';
 
 /**

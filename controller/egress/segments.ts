@@ -1,5 +1,6 @@
-import { type Family, parseCidr } from '../../lib/net/address.ts';
-import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
+import type { EgressPolicy } from '../../apis/egress/objects.ts';
+import { BITS, type Family, parseCidr } from '../../lib/net/address.ts';
+import { type Interval, subtract, toInterval, union } from '../../lib/net/interval.ts';
 import { firstAt } from '../../lib/sharing/lists.ts';
 
 /** The intervals of one family among CIDRs, merged. */
@@ -19,7 +20,7 @@ export function hasInterval(intervals: readonly Interval[], value: bigint): bool
 }
 
 /** A part of the address space in which the same lists hold. */
-export interface Segment {
+interface Segment {
   readonly range: Interval;
   /**
    * Indexes of the lists that contain the range, in ascending order; valid until the next segment.
@@ -48,4 +49,16 @@ export function* segments(lists: readonly (readonly Interval[])[]): Iterable<Seg
     if (begins) active.splice(place, 0, list);
     else active.splice(place, 1);
   }
+}
+
+export type DestinationIntervals = Readonly<Record<Family, readonly Interval[]>>;
+
+/** The destinations that a policy names; without `to`, all: the inside is tested before. */
+export function destinationsOf({ spec: { to, except } }: EgressPolicy): DestinationIntervals {
+  const of = (family: Family): Interval[] => {
+    const all = [{ first: 0n, last: (1n << BigInt(BITS[family])) - 1n }];
+    const named = to === undefined || to.length === 0 ? all : cidrIntervals(to, family);
+    return subtract(named, cidrIntervals(except, family));
+  };
+  return { 4: of(4), 6: of(6) };
 }

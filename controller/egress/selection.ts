@@ -4,12 +4,17 @@ import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { firstAt } from '../../lib/sharing/lists.ts';
 import { memo } from '../../lib/sharing/memo.ts';
-import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
-import { type SelectorIndex, selectorIndex } from '../index/selector-index.ts';
+import {
+  canonicalRequirements,
+  formatRequirements,
+  type Requirements,
+  type SelectorIndex,
+  selectorIndex,
+} from '../index/selector.ts';
 import { cidrIntervals, hasInterval, segments } from './segments.ts';
 
 /** One item of `appliedTo`: all that is not null must hold. */
-export interface AppliedItem {
+interface AppliedItem {
   readonly policy: EgressPolicy;
   /** Null: sources that are no pods too. */
   readonly pods: { readonly labels: Requirements; readonly namespace: Requirements } | null;
@@ -23,7 +28,7 @@ interface InNamespaces {
 }
 
 /** Sources that the same policies select by podSubnets alone. */
-export interface SubnetItems {
+interface SubnetItems {
   readonly range: Interval;
   readonly policies: readonly EgressPolicy[];
 }
@@ -171,4 +176,39 @@ function inNamespace(name: string): Requirements {
 
 function subnetsOf(cidrs: readonly string[]): NonNullable<AppliedItem['subnets']> {
   return { 4: cidrIntervals(cidrs, 4), 6: cidrIntervals(cidrs, 6) };
+}
+
+type Values = ReadonlyMap<string, string | null>;
+
+/** Ids by node and key, over successive versions: one copies only the nodes that changed. */
+export class ByNode {
+  #version: ReadonlyMap<string, Values> = new Map();
+  readonly #changed = new Map<string, Map<string, string | null>>();
+
+  set(node: string, key: string, id: string | null): void {
+    this.#of(node).set(key, id);
+  }
+
+  delete(node: string, key: string): void {
+    this.#of(node).delete(key);
+  }
+
+  /** The version with all changes so far; the last one if there were none. */
+  advance(): ReadonlyMap<string, Values> {
+    if (this.#changed.size === 0) return this.#version;
+    const version = new Map([...this.#version, ...this.#changed]);
+    for (const [node, values] of this.#changed) if (values.size === 0) version.delete(node);
+    this.#changed.clear();
+    this.#version = version;
+    return version;
+  }
+
+  #of(node: string): Map<string, string | null> {
+    let values = this.#changed.get(node);
+    if (values === undefined) {
+      values = new Map(this.#version.get(node));
+      this.#changed.set(node, values);
+    }
+    return values;
+  }
 }

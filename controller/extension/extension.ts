@@ -1,8 +1,15 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
-import type { ClusterObjects } from '../../apis/objects.ts';
+import type { Config } from '../../apis/config.ts';
+import type { LeaseAnswer, LeaseGrant, LeaseRequest } from '../../apis/egress/lease.ts';
+import type { ClusterObject, ClusterObjects, Pod } from '../../apis/objects.ts';
 import type { Update } from '../../apis/stream.ts';
+import type { CrossProblem } from '../../apis/validate/problem.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
+import type { LeaseBatch, LeaseBatchAnswer } from '../publish/peer-calls.ts';
 import type { Snapshot } from '../watch/source.ts';
+import type { Admission, AdmissionRequest } from '../webhook/review.ts';
 
 /** An extension's part of the nodes' views, by node. */
 type ExtensionPart = Pick<Compiled, 'egress'>;
@@ -46,7 +53,7 @@ export interface ExtensionUpdate {
   readonly nodes: ReadonlySet<string>;
 }
 
-export interface WholePart {
+interface WholePart {
   readonly first: Update;
   readonly objects: Iterable<ExtensionObject>;
 }
@@ -60,4 +67,139 @@ export interface ExtensionObject {
   /** Whether many nodes have it in common. */
   readonly isShared: boolean;
   readonly toMessage: () => Update;
+}
+
+type Gateway = ClusterObjects['egressGateways'][number];
+type Policy = ClusterObjects['egressPolicies'][number];
+
+/** The objects of an extension among the others, in stage 1 and before it. */
+export interface ObjectExtension {
+  /**
+   * The problems of its objects that others cause; none of them takes an object out of force.
+   * @param invalid identities of gateways that exist and were rejected
+   */
+  problems(
+    objects: ClusterObjects,
+    config: Config['egress'],
+    invalid: ReadonlySet<string>,
+  ): readonly CrossProblem<Gateway | Policy>[];
+  /** Whether two states differ at most in what `problems` does not read. */
+  isSameForProblems(before: Checked, now: Checked): boolean;
+  /** Policies that are too many for their namespace; those of the first list come first. */
+  beyondLimits(
+    lists: readonly (readonly Policy[])[],
+    limits: Config['egress']['namespaceLimits'],
+  ): readonly CrossProblem<Policy>[];
+  /** For one process that answers the API server. */
+  admission(): AdmissionExtension;
+  /** For one process that sends the objects to such a one. */
+  outsidePods(): PodFilter;
+}
+
+type Checked = Pick<ClusterObjects, 'egressGateways' | 'egressPolicies'>;
+
+/** Admits the objects of an extension; keeps indexes of the others. */
+export interface AdmissionExtension {
+  /** A valid object that is created or changed. Null: it is none of the extension's. */
+  change(valid: ClusterObject, world: ExtensionWorld): Admission | null;
+  deletion(identity: string, world: ExtensionWorld): Admission;
+  /** Asks for the right that an object needs besides. */
+  right(valid: ClusterObject, request: AdmissionRequest, world: ExtensionWorld): Admission;
+}
+
+/** The part of the world that answers depend on; `egress` absent: the feature gate is off. */
+export interface ExtensionWorld {
+  readonly objects: (ExtensionObjects & Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>) | null;
+  readonly egress?: Config['egress'];
+}
+
+/** Objects that the checks of an extension read besides. */
+export type ExtensionObjects = Pick<
+  ClusterObjects,
+  'egressGateways' | 'egressPolicies' | 'insideNetworks' | 'namespaces'
+> & {
+  /**
+   * In the process that checks bodies: those outside of the networks of pods; absent: all are in
+   * `pods`.
+   */
+  readonly outsidePods?: readonly AddressedPod[];
+};
+
+/** The part of a pod that checks read. */
+export type AddressedPod = Pick<Pod, 'kind' | 'namespace' | 'name' | 'addresses'>;
+
+/** The few pods that checks read, of the states of all objects one after another. */
+export interface PodFilter {
+  advance(objects: Pick<ClusterObjects, 'nodes' | 'pods' | 'insideNetworks'>): ListChange<AddressedPod>;
+}
+
+/** Leases of addresses, in the process of heartbeats. */
+export interface LeaseExtension {
+  granter(options: LeaseGranterOptions): LeaseGrants;
+  /** Passes heartbeats on to the controller that leads. */
+  relay(options: LeaseRelayOptions): LeasePasser;
+}
+
+export interface LeaseGrants extends LeaseOrders {
+  /** Null: this controller does not lead. */
+  grant(request: LeaseRequest): LeaseAnswer | null;
+}
+
+export interface LeasePasser {
+  /** Null: no controller leads, as far as is known. */
+  pass(request: LeaseRequest): Promise<LeaseAnswer | null>;
+}
+
+/** The leader's statuses as orders for leases. */
+export interface LeaseOrders {
+  /**
+   * Leadership begins.
+   *
+   * @param leases of all gateways, in milliseconds
+   */
+  begin(slots: readonly WrittenSlot[], leases: readonly number[]): void;
+  setSlots(slots: readonly WrittenSlot[]): void;
+  /** The nodes that there are. */
+  keepNodes(nodes: ReadonlySet<string>): void;
+  /** Nothing is granted until `begin`. */
+  end(): void;
+}
+
+/** A heartbeat that was answered. */
+export interface Taken {
+  /** By the clock of the granter. */
+  readonly at: number;
+  readonly request: LeaseRequest;
+  readonly grants: readonly LeaseGrant[];
+}
+
+export interface LeaseGranterOptions {
+  readonly clock: Pick<Clock, 'now'>;
+  /** Whether it is certain, at the time of the call, that no other process leads. */
+  readonly isLeader: () => boolean;
+  readonly answered: (answered: Taken) => void;
+}
+
+/** A slot as the API has it: nothing else is granted. */
+export interface WrittenSlot {
+  readonly gateway: string;
+  readonly slot: string;
+  /** The owner. */
+  readonly node: string;
+  readonly epoch: number;
+  readonly addresses: readonly string[];
+  /** The gateway's lease time in milliseconds. */
+  readonly lease: number;
+  /**
+   * The longest lease that may be granted, or may have been, as the status says; at least `lease`.
+   */
+  readonly longest: number;
+}
+
+export interface LeaseRelayOptions {
+  /** Resolves with the answers of the controller at `peer` (HOST:PORT); throws if it has none. */
+  readonly send: (peer: string, batch: LeaseBatch) => Promise<LeaseBatchAnswer>;
+  /** The other controllers, HOST:PORT each. */
+  readonly peers: () => readonly string[];
+  readonly clock: Clock;
 }

@@ -1,6 +1,6 @@
-import { LeaseGranter } from '../egress/lease/lease-granter.ts';
 import { LeaseRelay } from '../egress/lease/lease-relay.ts';
-import type { LeaseExtension } from './lease-extension.ts';
+import { LeaseGranter } from '../egress/lease/lease-table.ts';
+import type { LeaseExtension } from './extension.ts';
 
 /** Fills the port of the process of heartbeats. */
 export const LEASE_EXTENSION: LeaseExtension = {

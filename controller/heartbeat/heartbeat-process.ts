@@ -6,11 +6,11 @@ import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
 import { monotonicClock } from '../../lib/process/clock.ts';
 import { siblingModule } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';
-import type { LeaseOrders, Taken, WrittenSlot } from '../extension/lease-extension.ts';
+import type { LeaseOrders, Taken, WrittenSlot } from '../extension/extension.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
 import type { Annotations } from '../kubeapi/lease/lease.ts';
+import type { LeaseService } from '../publish/calls.ts';
 import type { Acceptor } from '../publish/server.ts';
-import type { LeaseService } from '../publish/services.ts';
 import {
   ALIVE,
   type FromHeartbeats,

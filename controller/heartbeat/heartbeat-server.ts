@@ -6,25 +6,25 @@ import type { NamespacedName } from '../../apis/objects.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
 import { type Answer, failure, writeAnswer } from '../publish/answer.ts';
 import {
   accessAuthoriser,
   ofAccount,
   REVIEW_QUEUE,
+  reviewAccess,
+  reviewToken,
   type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
-import { LEASE_ROWS } from '../publish/calls.ts';
-import { type RequestHandler, router } from '../publish/route.ts';
+import { LEASE_ROWS, type LeaseService } from '../publish/calls.ts';
 import {
   AGENT_USER,
   SERVER_LIMITS,
   type ServerTls,
   secureContext,
   serverOptions,
-} from '../publish/server-limits.ts';
-import type { LeaseService } from '../publish/services.ts';
+} from '../publish/limits.ts';
+import { type RequestHandler, router } from '../publish/route.ts';
 
 export interface HeartbeatServerOptions {
   readonly leases: LeaseService;

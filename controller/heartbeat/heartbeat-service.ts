@@ -1,11 +1,11 @@
 import type { LeaseRequest } from '../../apis/egress/lease.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import type { LeaseGrants, LeasePasser, LeaseRelayOptions, Taken } from '../extension/lease-extension.ts';
+import type { LeaseGrants, LeasePasser, LeaseRelayOptions, Taken } from '../extension/extension.ts';
 import { LEASE_EXTENSION } from '../extension/leases.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { Election } from '../kubeapi/lease/election.ts';
 import type { LeaseStore } from '../kubeapi/lease/lease.ts';
-import type { LeaseService } from '../publish/services.ts';
+import type { LeaseService } from '../publish/calls.ts';
 import {
   type FromHeartbeats,
   type HeartbeatData,

@@ -1,9 +1,8 @@
 import type { Config } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
-import type { ObjectChange } from './changed-objects.ts';
 import { ChangeOverrunError, ImpactJudge, type ImpactJudgement, type Violations } from './impact.ts';
-import { serveObjects } from './object-mirror.ts';
+import { type ObjectChange, serveObjects } from './object-mirror.ts';
 
 /** The questions of impact-process.ts to the process of this file. */
 export type ImpactQuestion =

@@ -4,8 +4,8 @@ import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { cidr, policy, tcp } from '../../test/kernel/manifests.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
-import type { ObjectChange } from './changed-objects.ts';
 import { type Asker, IMPACT_LIMITS, ImpactOverrunError, ImpactProcess } from './impact-process.ts';
+import type { ObjectChange } from './object-mirror.ts';
 
 const ANN: Asker = { source: 'a', user: 'ann' };
 const EVE: Asker = { source: 'a', user: 'eve' };

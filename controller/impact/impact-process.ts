@@ -3,10 +3,9 @@ import type { ClusterObjects } from '../../apis/objects.ts';
 import { siblingModule } from '../../lib/process/exit.ts';
 import { CostQueue } from '../../lib/process/fair-queue.ts';
 import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
-import type { ObjectChange } from './changed-objects.ts';
 import { type Impact, type ImpactJudgement, LARGE, type Violations } from './impact.ts';
 import type { ImpactChildAnswer, ImpactChildQuestion, ImpactQuestion } from './impact-child.ts';
-import { mirroredObjects } from './object-mirror.ts';
+import { mirroredObjects, type ObjectChange } from './object-mirror.ts';
 
 export interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */

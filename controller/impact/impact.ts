@@ -8,12 +8,10 @@ import {
   clusterDifference,
   type WideChange,
 } from '../difference/cluster-difference.ts';
+import { clusterLint, findingText, type NodeFinding } from '../difference/cluster-lint.ts';
+import { brokenGuardrails, checkGuardrails, guardrailOf, withGuardrails } from '../difference/guardrails.ts';
 import { Names, shownChanges } from '../difference/row-text.ts';
-import { guardrailOf, withGuardrails } from '../guardrail/as-policies.ts';
-import { brokenGuardrails, checkGuardrails } from '../guardrail/check-guardrails.ts';
-import { clusterLint, type NodeFinding } from '../lint/cluster-lint.ts';
-import { findingText } from '../lint/finding-text.ts';
-import { changedObjects, type ObjectChange } from './changed-objects.ts';
+import { changedObjects, type ObjectChange } from './object-mirror.ts';
 
 /** By name of the Guardrail; those that hold are left out. */
 export type Violations = ReadonlyMap<string, readonly Violation[]>;

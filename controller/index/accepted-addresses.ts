@@ -1,9 +1,8 @@
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
-import { parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { type Address, BITS, type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import { listChange } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { PodNetworks } from './pod-networks.ts';
 
 type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services' | 'insideNetworks'>;
 
@@ -196,4 +195,64 @@ export function claimedText(claimed: readonly string[]): string {
 
 function addressesOf(one: Pod | Service): readonly string[] {
   return one.kind === 'Pod' ? one.addresses : one.clusterIPs;
+}
+
+/**
+ * The widest networks that count as those of a Node's pods. A wider one would take their addresses
+ * from other Nodes.
+ */
+const WIDEST = { 4: 16, 6: 40 } as const;
+/** The networks of the Nodes' pods: which Nodes have one with an address. */
+export class PodNetworks {
+  /** By family, length and prefix: the names of Nodes. */
+  readonly #names: Readonly<Record<Family, Map<number, Map<bigint, Set<string>>>>> = {
+    4: new Map(),
+    6: new Map(),
+  };
+
+  get areNone(): boolean {
+    return this.#names[4].size === 0 && this.#names[6].size === 0;
+  }
+
+  /** Returns whether a network was added or removed. */
+  change({
+    removed,
+    added,
+  }: {
+    readonly removed: readonly Node[];
+    readonly added: readonly Node[];
+  }): boolean {
+    const texts = (nodes: readonly Node[]): string[] =>
+      nodes.flatMap(({ name, podCIDRs = [] }) => podCIDRs.map((cidr) => `${cidr} ${name}`)).sort();
+    if (texts(removed).join() === texts(added).join()) return false;
+    for (const node of removed) this.#each(node, (names) => names.delete(node.name));
+    for (const node of added) this.#each(node, (names) => names.add(node.name));
+    return true;
+  }
+
+  of({ family, value }: Address): string[] {
+    return [...this.#names[family]].flatMap(([length, byPrefix]) => [
+      ...(byPrefix.get(prefixOf(family, value, length)) ?? []),
+    ]);
+  }
+
+  #each({ podCIDRs = [] }: Node, change: (names: Set<string>) => void): void {
+    for (const text of podCIDRs) {
+      const cidr = parseCidr(text)?.cidr;
+      if (cidr === undefined || cidr.length < WIDEST[cidr.family]) continue;
+      const { family, value, length } = cidr;
+      const byPrefix = this.#names[family].get(length) ?? new Map<bigint, Set<string>>();
+      const prefix = prefixOf(family, value, length);
+      const names = byPrefix.get(prefix) ?? new Set();
+      change(names);
+      if (names.size === 0) byPrefix.delete(prefix);
+      else byPrefix.set(prefix, names);
+      if (byPrefix.size === 0) this.#names[family].delete(length);
+      else this.#names[family].set(length, byPrefix);
+    }
+  }
+}
+
+function prefixOf(family: Family, value: bigint, length: number): bigint {
+  return value >> BigInt(BITS[family] - length);
 }

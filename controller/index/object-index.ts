@@ -1,7 +1,6 @@
 import type { ClusterObjects, Labels, Namespace, Node, Pod } from '../../apis/objects.ts';
 import { type ListChange, listChange } from '../../lib/sharing/lists.ts';
-import { type KeyIndex, keyIndex } from './key-index.ts';
-import { type LabelIndex, labelIndex } from './label-index.ts';
+import { type KeyIndex, keyIndex, type LabelIndex, labelIndex } from './key-index.ts';
 import { allHold, type Requirements } from './selector.ts';
 
 type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;

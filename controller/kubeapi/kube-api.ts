@@ -4,8 +4,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { readBody } from '../../lib/process/body.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
 import { apiConnection, messageOf, type OnAnswer, type Outgoing } from './connection.ts';
-import { KubeError, reasonOfStatus } from './kube-error.ts';
-import { formatRbacRule, rbacRule, shippedRole } from './rbac-rule.ts';
+import { formatRbacRule, KubeError, rbacRule, reasonOfStatus, shippedRole } from './kube-error.ts';
 
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

@@ -8,10 +8,9 @@ import {
   nodePhase,
 } from '../../apis/node-report.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { heading, type MetricFamily, sample, writtenLabels } from './exposition.ts';
 import { RuleSums } from './rule-sums.ts';
 
-export interface NodeMetricsOptions {
+interface NodeMetricsOptions {
   /** The existing Nodes. */
   readonly nodes: () => Pick<ReadonlyMap<string, unknown>, 'keys'>;
   readonly reports: { get(node: string): NodeReport | null };
@@ -211,4 +210,36 @@ function ofTotals(value: (totals: NodeTotals) => number): PerNode['value'] {
 
 function policiesOf(failing: NodeReport['failing']): number {
   return new Set(failing.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`)).size;
+}
+
+/** One metric in Prometheus' text format (version 0.0.4). */
+interface MetricFamily {
+  /** A counter's ends in `_total`. */
+  readonly name: string;
+  /** One sentence. */
+  readonly help: string;
+  readonly type: 'gauge' | 'counter';
+  readonly labelNames: readonly string[];
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/** The lines that come before a family's samples. */
+function heading({ name, help, type }: Omit<MetricFamily, 'labelNames'>): string {
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+}
+
+/** Labels as they follow a name: `{a="b"}`; '' for none. */
+function writtenLabels(labels: Labels): string {
+  const written = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+  return written.length === 0 ? '' : `{${written.join(',')}}`;
+}
+
+/** @param labels as of `writtenLabels` */
+function sample({ name }: Pick<MetricFamily, 'name'>, labels: string, value: number): string {
+  return `${name}${labels} ${value}\n`;
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
 }

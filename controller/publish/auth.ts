@@ -4,6 +4,7 @@ import type { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { FairQueue, FairQueueOptions } from '../../lib/process/fair-queue.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
 
 /** The user of a request: authentication.k8s.io/v1 UserInfo. */
 export interface Identity {
@@ -49,7 +50,7 @@ export type Authorise = (
   source?: string,
 ) => Promise<Permission>;
 
-export interface Permission {
+interface Permission {
   readonly allowed: boolean;
   /** '' if the API server gives none. */
   readonly reason: string;
@@ -309,7 +310,7 @@ export interface AccessReviewSpec {
   readonly nonResourceAttributes?: PathAccess;
 }
 
-export interface AccessReviewStatus {
+interface AccessReviewStatus {
   readonly allowed: boolean;
   readonly denied?: boolean;
   readonly reason?: string;
@@ -357,4 +358,28 @@ export function accessAuthoriser(
     const permission = await known.fetch(keyOf(spec), { context: { spec, source } });
     return permission ?? { allowed: false, reason: '' };
   };
+}
+
+/** Time limit (milliseconds): a client waits for the answer. */
+const TIMEOUT = 5_000;
+
+/**
+ * Has the API server authenticate a token: authentication.k8s.io/v1 TokenReview. Throws KubeError.
+ */
+export function reviewToken(request: KubeApi, spec: TokenReviewSpec): Promise<TokenReviewStatus> {
+  return review(request, 'authentication.k8s.io/v1', 'TokenReview', spec);
+}
+
+/**
+ * Has the API server check a permission: authorization.k8s.io/v1 SubjectAccessReview. Throws
+ * KubeError.
+ */
+export function reviewAccess(request: KubeApi, spec: AccessReviewSpec): Promise<AccessReviewStatus> {
+  return review(request, 'authorization.k8s.io/v1', 'SubjectAccessReview', spec);
+}
+
+async function review<T>(request: KubeApi, apiVersion: string, kind: string, spec: object): Promise<T> {
+  const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`;
+  const body = { apiVersion, kind, spec };
+  return (await request<{ status: T }>({ method: 'POST', path, body, timeout: TIMEOUT })).status;
 }

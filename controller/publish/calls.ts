@@ -1,6 +1,6 @@
 import { AGENT_CALLS, type Call } from '../../apis/calls.ts';
-import { CONTROLLERS_PATH } from '../../apis/controller-state.ts';
-import { parseLeaseRequest } from '../../apis/egress/lease.ts';
+import { CONTROLLERS_PATH, type ControllerItem, type ControllerState } from '../../apis/controller-state.ts';
+import { type LeaseAnswer, type LeaseRequest, parseLeaseRequest } from '../../apis/egress/lease.ts';
 import {
   ALL_NODES_PATH,
   METRICS_PATH,
@@ -10,22 +10,28 @@ import {
   PASSED_QUESTION,
 } from '../../apis/node-question.ts';
 import { type NodeReport, parseReport } from '../../apis/node-report.ts';
-import { INWARD_QUESTION, PEER_ANSWER } from '../../apis/probes.ts';
+import {
+  INWARD_QUESTION,
+  type InwardAnswer,
+  type InwardQuestion,
+  type InwardResult,
+  PEER_ANSWER,
+  type PeerAnswer,
+} from '../../apis/probes.ts';
 import { checked, decode } from '../../apis/schema/shape.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { CONSOLE_ROWS, type ConsoleOptions } from '../console/console-requests.ts';
 import { type Answer, refused, unavailable } from './answer.ts';
-import { DISCOVERY } from './discovery.ts';
+import { DISCOVERY } from './api-objects.ts';
+import type { Authenticate } from './auth.ts';
 import type { Hub } from './hub.ts';
 import type { NodeQuestionService } from './node-questions.ts';
 import type { NodeReports } from './node-reports.ts';
 import { LEASE_BATCH, PASSED_PROBES, PEER_CALLS, REPORT_BATCH } from './peer-calls.ts';
-import type { Right } from './permission.ts';
-import { type RoutedRequest, type RouteOptions, type RouteRow, row } from './route.ts';
-import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
+import { type Right, type RoutedRequest, type RouteOptions, type RouteRow, row } from './route.ts';
 import { listViews, readView, selectedName, type ViewOptions, watchView } from './view-requests.ts';
 
-export interface LeaseOptions extends RouteOptions {
+interface LeaseOptions extends RouteOptions {
   /** Heartbeats of egress gateways; absent: the feature gate EgressGateway is off. */
   readonly leases?: LeaseService;
 }
@@ -342,4 +348,39 @@ export const ROWS: readonly RouteRow<AnswerOptions>[] = [
 
 function named(verb: 'watch' | 'list' | 'get', name: string | null): Right {
   return { verb, resource: 'nodeviews', ...(name === null ? {} : { name }) };
+}
+
+/** Heartbeats of egress gateways. */
+export interface LeaseService {
+  /** The leader's answer, whichever replica leads; null: none does with certainty. */
+  answer(request: LeaseRequest): Promise<LeaseAnswer | null>;
+  /** Null: this replica does not lead. */
+  answerAsLeader(request: LeaseRequest): LeaseAnswer | null | Promise<LeaseAnswer | null>;
+}
+
+/** Connections to nodes, for their guarded apply. */
+export interface ProbeService {
+  answer(node: string, question: InwardQuestion): Promise<InwardAnswer>;
+  /** Makes those that this replica itself can. */
+  answerHere(node: string, question: InwardQuestion): Promise<readonly InwardResult[]>;
+  answered(prober: string, answer: PeerAnswer): void;
+  answeredHere(prober: string, answer: PeerAnswer): void;
+}
+
+/** The state of the controllers. */
+export interface ControllerStates {
+  own(): Promise<ControllerState>;
+  /** The items of the others: one of each, whether it answers or not. */
+  others(): Promise<readonly ControllerItem[]>;
+}
+
+/** The metrics at `/metrics` and below, for callers that the API server allows to read them. */
+export interface MetricsSource {
+  /** Tokens of scrapers are for the API server. */
+  readonly authenticate: Authenticate;
+  readonly contentType: string;
+  /** The controller's own. */
+  readonly text: () => Promise<string>;
+  /** Metrics of all nodes; or the reason why there is no answer now. */
+  readonly allNodes: () => Promise<{ readonly text: string } | { readonly problem: string }>;
 }

@@ -3,19 +3,25 @@ import { nodeMessage } from '../../apis/wire.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
-import { VIEW_EXTENSION } from '../extension/view.ts';
-import type { Bodies, Line } from './bodies.ts';
-import { addressSetUpdate } from './members-diff.ts';
+import { VIEW_EXTENSION } from '../extension/egress.ts';
 import {
+  type Audience,
+  addressSetUpdate,
+  type Bodies,
   diffGroups,
   type GroupContent,
   groupsOf,
+  keptOf,
+  type Line,
+  NOBODY,
   type RuleGroup,
   type RuleGroupChange,
+  type Span,
+  type SpanChange,
+  spanChanges,
   versionKey,
-} from './rule-groups.ts';
+} from './messages.ts';
 import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
-import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
 /** The numbers of rules and sets of a node. */
 export interface NodeCounts {

@@ -10,10 +10,9 @@ import {
 import { EVERY_PLACE, type RolloutShare } from '../../apis/rollout.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
-import { type Line, linePrefix } from './bodies.ts';
-import { Hub } from './hub.ts';
+import { Hub, usualSwitchOff } from './hub.ts';
+import { type Line, linePrefix } from './messages.ts';
 import { LOG_LIMITS } from './resume-log.ts';
-import { usualSwitchOff } from './switch-off-time.ts';
 
 const at = (role: string) => [{ nodeSelector: { matchLabels: { role } } }];
 

@@ -12,8 +12,6 @@ import {
 import { sameItems } from '../../lib/sharing/lists.ts';
 import { finish, type Stepwise } from '../../lib/sharing/stepwise.ts';
 import type { WatchPosition } from '../watch/cluster/reflector.ts';
-import { type Line, messageBodies } from './bodies.ts';
-import { Bookmarks, bookmarkCounts, type Receiver } from './bookmarks.ts';
 import {
   changeMessages,
   extensionMessages,
@@ -22,18 +20,28 @@ import {
   type PendingMessage,
   type PublishedState,
 } from './changes.ts';
+import { type Audience, type Line, messageBodies } from './messages.ts';
 import { nodeView } from './node-view.ts';
-import { type LoggedMessage, type LogLimits, ResumeLog } from './resume-log.ts';
-import { formatRevision, parseRevision } from './revision.ts';
-import { type SharedView, viewsAt } from './shared-view.ts';
-import { usualSwitchOff } from './switch-off-time.ts';
-import { ViewLines } from './view-lines.ts';
-import { Watchers } from './watchers.ts';
+import {
+  formatRevision,
+  type LoggedMessage,
+  type LogLimits,
+  parseRevision,
+  ResumeLog,
+} from './resume-log.ts';
+import {
+  Bookmarks,
+  bookmarkCounts,
+  type Receiver,
+  type SharedView,
+  ViewLines,
+  viewsAt,
+} from './view-lines.ts';
 
 /**
  * Receives the next lines of a watcher's stream, in whole batches that each end with a bookmark.
  */
-export type Sink = (lines: readonly Line[]) => void;
+type Sink = (lines: readonly Line[]) => void;
 
 export interface Watch {
   /** Sends a bookmark as a keep-alive. */
@@ -41,7 +49,7 @@ export interface Watch {
   close(): void;
 }
 
-export interface HubOptions {
+interface HubOptions {
   /** The initial feature gate NodeNetworkPolicy. */
   readonly gate: GateValue;
   /** Identifies this instance of the hub; must be unique. Letters and digits. */
@@ -57,7 +65,7 @@ interface Watcher extends Receiver {
   counts: NodeCounts;
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   /** The view that the watcher holds. */
   readonly held?: HeldView | null;
   /** Whether the watcher knows the messages of egress gateways; absent: it does not. */
@@ -369,4 +377,58 @@ function sum(a: NodeCounts, b: NodeCounts): NodeCounts {
     addressSets: a.addressSets + b.addressSets,
     serviceSets: a.serviceSets + b.serviceSets,
   };
+}
+
+/** The watchers of each node. A node may have several. */
+class Watchers<T> {
+  readonly #byNode = new Map<string, Set<T>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(node: string, watcher: T): void {
+    const list = this.#byNode.get(node);
+    if (list === undefined) this.#byNode.set(node, new Set([watcher]));
+    else list.add(watcher);
+    this.#size++;
+  }
+
+  remove(node: string, watcher: T): void {
+    const list = this.#byNode.get(node);
+    if (list?.delete(watcher) !== true) return;
+    this.#size--;
+    if (list.size === 0) this.#byNode.delete(node);
+  }
+
+  *all(): Iterable<readonly [node: string, watcher: T]> {
+    for (const [node, list] of this.#byNode) for (const watcher of list) yield [node, watcher];
+  }
+
+  /** May return a watcher several times in a row, once for each span. */
+  *of(audience: Audience): Iterable<T> {
+    if (audience === null) {
+      for (const [, watcher] of this.all()) yield watcher;
+      return;
+    }
+    // Iterates over the smaller collection: the watched nodes, or the audience.
+    if (audience.reduce((names, span) => names + span.size, 0) > this.#byNode.size) {
+      for (const [node, list] of this.#byNode) if (audience.some((span) => span.has(node))) yield* list;
+      return;
+    }
+    for (const span of audience) for (const node of span) yield* this.#byNode.get(node) ?? [];
+  }
+}
+
+/** Seconds: for each node after the first, and at most. */
+const FOR_EACH = 5;
+const AT_MOST = 300;
+
+/**
+ * The usual time over which so many nodes follow a gate that is turned off (seconds): long enough
+ * to take a mistake back in a large cluster, and no nuisance in a small one.
+ */
+export function usualSwitchOff(nodes: number): number {
+  return Math.min(AT_MOST, FOR_EACH * Math.max(0, nodes - 1));
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import type { Audience, Span } from './messages.ts';
 import { type LoggedMessage, type LogLimits, ResumeLog } from './resume-log.ts';
-import type { Audience, Span } from './spans.ts';
 
 const limits: LogLimits = { messages: 3, bytes: 100, names: 100, ownMessages: 1 };
 

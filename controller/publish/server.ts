@@ -7,15 +7,19 @@ import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';
 import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
 import { present } from '../../lib/sharing/present.ts';
-import type { ConsoleDocuments } from '../console/documents.ts';
+import type { ConsoleDocuments } from '../console/console-requests.ts';
 import { type Answer, type Failure, failure, writeAnswer } from './answer.ts';
+import type { IgnoredAddresses } from './api-objects.ts';
 import type { Authenticate, Authorise } from './auth.ts';
-import { type AnswerOptions, ROWS } from './calls.ts';
+import {
+  type AnswerOptions,
+  type ControllerStates,
+  type LeaseService,
+  type MetricsSource,
+  type ProbeService,
+  ROWS,
+} from './calls.ts';
 import type { Hub } from './hub.ts';
-import type { NodeQuestionService } from './node-questions.ts';
-import type { NodeReports } from './node-reports.ts';
-import type { IgnoredAddresses } from './node-view-object.ts';
-import { router } from './route.ts';
 import {
   AGENT_USER,
   BACKLOG,
@@ -24,8 +28,10 @@ import {
   type ServerTls,
   secureContext,
   serverOptions,
-} from './server-limits.ts';
-import type { ControllerStates, LeaseService, MetricsSource, ProbeService } from './services.ts';
+} from './limits.ts';
+import type { NodeQuestionService } from './node-questions.ts';
+import type { NodeReports } from './node-reports.ts';
+import { router } from './route.ts';
 import { type ServerEvent, Streams, type StreamsOptions } from './streams.ts';
 
 export interface ControlPlaneOptions {

@@ -1,5 +1,4 @@
-import type { GroupContent, RuleGroupChange } from './rule-groups.ts';
-import { NOBODY, type Span, type SpanChange } from './spans.ts';
+import { type GroupContent, NOBODY, type RuleGroupChange, type Span, type SpanChange } from './messages.ts';
 
 /**
  * The nodes that have a set after a change, compared to before. The three lists have no node in

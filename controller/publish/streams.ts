@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type HeldView, toBody } from '../../apis/held-view.ts';
 import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { Authenticate, Identity } from './auth.ts';
-import type { Line } from './bodies.ts';
 import type { Hub, Watch } from './hub.ts';
+import type { Line } from './messages.ts';
 import { STREAM_LIMITS, type StreamLimits, WatchStream } from './watch-stream.ts';
 
 /** Events for logs and metrics. */
@@ -107,11 +107,7 @@ const NODE_DELETED = 'the Node was deleted';
  * credentials.
  */
 export class Streams {
-  readonly #hub: Hub;
-  readonly #authenticate: Authenticate;
-  readonly #now: () => number;
-  readonly #date: () => number;
-  readonly #onEvent: (event: ServerEvent) => void;
+  readonly #options: WatchStreamsOptions;
   readonly #settings: StreamsOptions;
   readonly #open = new Set<OpenStream>();
   readonly #byNode = new Map<string, OpenStream[]>();
@@ -120,15 +116,10 @@ export class Streams {
   readonly #stop: () => void;
 
   constructor(options: WatchStreamsOptions) {
-    const { hub, authenticate, now, date, onEvent } = options;
-    this.#hub = hub;
-    this.#authenticate = authenticate;
-    this.#now = now;
-    this.#date = date;
-    this.#onEvent = onEvent;
+    this.#options = options;
     this.#settings = { ...DEFAULTS, ...options.streams };
     this.#stop = this.#settings.every(TICK, () => {
-      const time = this.#now();
+      const time = this.#options.now();
       for (const one of this.#open) this.#check(one, time);
     });
   }
@@ -137,7 +128,7 @@ export class Streams {
    * Ends each watch at a random time within `SPREAD`: where the agents connect next is drawn again.
    */
   spread(): void {
-    const time = this.#now();
+    const time = this.#options.now();
     for (const one of this.#open) one.ends = Math.min(one.ends, time + SPREAD * this.#settings.random());
   }
 
@@ -153,13 +144,13 @@ export class Streams {
       'cache-control': 'no-store',
       connection: 'close',
     });
-    const stream = new WatchStream(response, this.#now, this.#settings.limits);
+    const stream = new WatchStream(response, this.#options.now, this.#settings.limits);
     const send = (lines: readonly Line[]): void => {
-      if (this.#hub.has(node)) stream.send(lines);
+      if (this.#options.hub.has(node)) stream.send(lines);
       else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);
     };
-    const watch = this.#hub.watch(node, resourceVersion, send, { held, egress });
-    const time = this.#now();
+    const watch = this.#options.hub.watch(node, resourceVersion, send, { held, egress });
+    const time = this.#options.now();
     const one: OpenStream = {
       ...wanted,
       // Only needed at the start, and as large as a view.
@@ -181,7 +172,7 @@ export class Streams {
     for (const old of own.slice(0, Math.max(0, own.length + 1 - this.#settings.mostOfNode)))
       this.#end(old, 'newer watches of the node took its place');
     response.once('close', () => this.#end(one, 'the watcher disconnected'));
-    this.#onEvent({ kind: 'watching', node, resourceVersion });
+    this.#options.onEvent({ kind: 'watching', node, resourceVersion });
   }
 
   /** The Nodes whose agents make probes for others. */
@@ -231,7 +222,7 @@ export class Streams {
   }
 
   #ask(one: OpenStream | undefined, update: ProbeUpdate | QuestionUpdate): boolean {
-    one?.stream.send([{ revision: this.#hub.revision, body: toBody(update) }]);
+    one?.stream.send([{ revision: this.#options.hub.revision, body: toBody(update) }]);
     return one !== undefined;
   }
 
@@ -245,7 +236,7 @@ export class Streams {
     // Ends the response cleanly if the watcher has received everything.
     if (one.stream.unsent === 0) one.response.end();
     else one.response.destroy();
-    this.#onEvent({ kind: 'ended', node: one.node, reason });
+    this.#options.onEvent({ kind: 'ended', node: one.node, reason });
   }
 
   #check(one: OpenStream, time: number): void {
@@ -253,7 +244,7 @@ export class Streams {
     if (slow !== null) {
       this.#cutOff++;
       this.#end(one, `cut off: ${slow}`);
-    } else if (this.#date() >= (one.identity.expires ?? Number.POSITIVE_INFINITY))
+    } else if (this.#options.date() >= (one.identity.expires ?? Number.POSITIVE_INFINITY))
       this.#end(one, 'its token has expired');
     else if (time >= one.ends) this.#end(one, 'its time limit is reached');
     else if (time - one.stream.lastSent >= one.pace * this.#settings.heartbeat) one.watch.bookmark();
@@ -262,7 +253,7 @@ export class Streams {
 
   #checkAgain(one: OpenStream, time: number): void {
     one.recheck = time + this.#settings.recheck * (0.75 + this.#settings.random() / 2);
-    this.#authenticate(one.request).then(
+    this.#options.authenticate(one.request).then(
       (identity) => {
         const { username, extra } = one.identity;
         const same =
@@ -270,7 +261,7 @@ export class Streams {
         if (!same) this.#end(one, 'its credentials are no longer valid');
       },
       // If the API server doesn't answer, the stream stays; the next check is soon enough.
-      (error: unknown) => this.#onEvent({ kind: 'failed', path: one.request.url ?? '', error }),
+      (error: unknown) => this.#options.onEvent({ kind: 'failed', path: one.request.url ?? '', error }),
     );
   }
 }

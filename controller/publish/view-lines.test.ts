@@ -5,10 +5,9 @@ import type { Update } from '../../apis/stream.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { compile } from '../compile/compile.ts';
-import { type Line, messageBodies } from './bodies.ts';
 import { changeMessages, nothingPublished } from './changes.ts';
-import { viewsAt } from './shared-view.ts';
-import { type Present, ViewLines } from './view-lines.ts';
+import { type Line, messageBodies } from './messages.ts';
+import { type Present, ViewLines, viewsAt } from './view-lines.ts';
 
 const NODES: readonly Node[] = ['a', 'b'].map((name) => {
   return { kind: 'Node', name, labels: {}, addresses: [] };

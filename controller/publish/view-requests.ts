@@ -11,8 +11,6 @@ import {
   tooMany,
   unavailable,
 } from './answer.ts';
-import type { Hub } from './hub.ts';
-import type { NodeReports } from './node-reports.ts';
 import {
   type IgnoredAddresses,
   NONE_IGNORED,
@@ -20,7 +18,9 @@ import {
   toNodeViewList,
   toTable,
   toWholeNodeView,
-} from './node-view-object.ts';
+} from './api-objects.ts';
+import type { Hub } from './hub.ts';
+import type { NodeReports } from './node-reports.ts';
 import { isNodeName, isTrue, type RoutedRequest } from './route.ts';
 import type { Streams } from './streams.ts';
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Line, linePrefix } from './bodies.ts';
+import { type Line, linePrefix } from './messages.ts';
 
 /** Milliseconds and bytes. */
 export interface StreamLimits {

@@ -19,11 +19,16 @@ import { WorkQueue } from '../../lib/process/work-queue.ts';
 import { sameItems } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
-import { type MemberFacts, nextStage, type RolloutStage } from './decision.ts';
+import { type MemberFacts, type NodeOutcome, nextStage, type RolloutStage, shownStatus } from './decision.ts';
 import type { NodeVersions } from './node-versions.ts';
-import { placeInRollout, type RolloutNode } from './order.ts';
-import { rolloutKey, settingsOf, versionSpec, withLastDecision } from './settings.ts';
-import { type NodeOutcome, shownStatus } from './texts.ts';
+import {
+  placeInRollout,
+  type RolloutNode,
+  rolloutKey,
+  settingsOf,
+  versionSpec,
+  withLastDecision,
+} from './order.ts';
 
 export interface RolloutKeeperOptions {
   /** The configuration's defaults; null: only policies with spec.rollout have a rollout. */

@@ -8,7 +8,7 @@ import type {
 import type { RolloutDecision, RolloutMember } from '../../apis/rollout.ts';
 import { checkPolicyReferences } from '../../apis/validate/references.ts';
 import { present } from '../../lib/sharing/present.ts';
-import { rolloutKey, versionSpec, withLastDecision } from './settings.ts';
+import { rolloutKey, versionSpec, withLastDecision } from './order.ts';
 
 type Objects = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
 

@@ -1,18 +1,16 @@
 import type { AddressInfo } from 'node:net';
-import type { NodeReport } from '../../apis/node-report.ts';
-import type { NamespacedName } from '../../apis/objects.ts';
+import { CONTROLLER_ACCOUNT, CONTROLLER_PORT, WEBHOOK_PORT } from '../../apis/control-plane.ts';
+import type { ControllerState } from '../../apis/controller-state.ts';
+import type { ClusterObjects, NamespacedName } from '../../apis/objects.ts';
 import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';
-import { present } from '../../lib/sharing/present.ts';
-import type { ConsoleDocuments } from '../console/documents.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
-import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
+import type { FrontProxySetting } from '../kubeapi/configmap/configmap.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
 import type { NodeMetrics } from '../metrics/node-metrics.ts';
-import type { Failure } from '../publish/answer.ts';
+import { failure } from '../publish/answer.ts';
 import {
   accessAuthoriser,
   firstOf,
@@ -20,25 +18,35 @@ import {
   isFrontProxy,
   ofAccount,
   REVIEW_QUEUE,
+  reviewAccess,
+  reviewToken,
   type TokenReviewSpec,
   tokenAuthenticator,
 } from '../publish/auth.ts';
-import type { Hub } from '../publish/hub.ts';
+import { apiServerEndpoints } from '../publish/endpoints.ts';
+import { InwardProbing, PeerQuestions, type ProberStreams } from '../publish/inward-probing.ts';
+import type { ServerTls } from '../publish/limits.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
-import type { NodeReports } from '../publish/node-reports.ts';
-import type { IgnoredAddresses } from '../publish/node-view-object.ts';
 import {
   type Acceptor,
+  type ControlPlaneOptions,
   type ControlPlaneServer,
   controlPlaneServer,
   type ServerStats,
 } from '../publish/server.ts';
-import type { ServerTls } from '../publish/server-limits.ts';
-import type { ControllerStates, LeaseService, ProbeService } from '../publish/services.ts';
-import type { ServerEvent } from '../publish/streams.ts';
+import type { ControllerConsole } from './controller-console.ts';
+import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
+import { controllerLog } from './controller-log.ts';
+import type { ControllerLead } from './lead.ts';
+import type { OtherControllers, ReportDelivery } from './peers.ts';
+import type { ControllerView } from './view.ts';
 
-export interface AgentServiceOptions {
-  readonly hub: Hub;
+/** The parts of the server that answer, as they are given. */
+type Answering =
+  | ('hub' | 'reports' | 'isOpen' | 'refusesAgents' | 'onReport' | 'onEvent' | 'ignoredAddresses')
+  | ('leases' | 'probes' | 'nodeQuestions' | 'console' | 'controllers');
+
+interface AgentServiceOptions extends Pick<ControlPlaneOptions, Answering> {
   /** For TokenReviews and SubjectAccessReviews; others must not have to wait behind them. */
   readonly request: KubeApi;
   readonly clock: WallClock;
@@ -46,28 +54,14 @@ export interface AgentServiceOptions {
   readonly tokenAudiences: string;
   /** Called for each request. */
   readonly frontProxy: () => FrontProxySetting | null;
-  /** Whether others than scrapers of the controller's own metrics are answered. */
-  readonly isOpen: () => boolean;
-  /** The reason why watches and reports of agents are refused here; null: they are not. */
-  readonly refusesAgents: () => Failure | null;
   /** Served at `/metrics`. */
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   /** Served below it. */
   readonly nodeMetrics: Pick<NodeMetrics, 'page'>;
-  readonly onReport: (report: NodeReport, from: 'agent' | 'controller') => void;
-  readonly reports: NodeReports;
-  /** Absent: the feature gate EgressGateway is off. */
-  readonly leases?: LeaseService;
   /** Accepts the connections; absent: this process does. */
   readonly acceptor?: Acceptor;
-  readonly probes: ProbeService;
-  readonly nodeQuestions: NodeQuestionService;
-  readonly console: ConsoleDocuments;
-  readonly controllers: ControllerStates;
   /** The controllers' ServiceAccount, by which they know each other. */
   readonly account: NamespacedName;
-  readonly ignoredAddresses: (node: string) => IgnoredAddresses;
-  readonly onEvent: (event: ServerEvent) => void;
 }
 
 /** The server for agents and readers; at most one, and none until `listen` is called. */
@@ -80,19 +74,26 @@ export class AgentService {
   }
 
   async listen(address: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
-    const { hub, request, clock, frontProxy, refusesAgents, registry, onReport, reports, onEvent } =
-      this.#options;
-    const { isOpen, ignoredAddresses, leases, probes, nodeQuestions, nodeMetrics, console, controllers } =
-      this.#options;
+    const {
+      request,
+      clock,
+      tokenAudiences,
+      frontProxy,
+      registry,
+      nodeMetrics,
+      acceptor,
+      account,
+      ...answering
+    } = this.#options;
     const { now } = clock;
     const date = (): number => clock.date().getTime();
     const queue = new FairQueue(REVIEW_QUEUE);
-    const audiences = this.#options.tokenAudiences.split(',').filter((audience) => audience !== '');
+    const audiences = tokenAudiences.split(',').filter((audience) => audience !== '');
     const review = (spec: TokenReviewSpec) => reviewToken(request, spec);
     // Tokens for the API server: those of controllers and scrapers.
     const peer = tokenAuthenticator({ review, audiences: [], now, date, queue });
     const server = controlPlaneServer({
-      hub,
+      ...answering,
       tls: this.#tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(frontProxy),
@@ -109,22 +110,10 @@ export class AgentService {
         allNodes: () => nodeMetrics.page(),
       },
       authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now, queue),
-      isOpen,
-      refusesAgents,
-      onReport,
-      ignoredAddresses,
-      reports,
-      ...present({ leases }),
-      probes,
-      nodeQuestions,
-      console,
-      controllers,
-      authenticatePeer: ofAccount(peer, this.#options.account),
-      onEvent,
+      authenticatePeer: ofAccount(peer, account),
       now,
       date,
     });
-    const { acceptor } = this.#options;
     const { host, port } = address;
     const open = acceptor === undefined ? server.listen(port, host) : server.listenBehind(acceptor, address);
     this.#server = server;
@@ -165,4 +154,86 @@ export class AgentService {
     const frontProxy = this.#options.frontProxy();
     return { cert, key, ...(frontProxy === null ? {} : { clientCa: frontProxy.clientCa }) };
   }
+}
+
+interface ControllerAgentsOptions {
+  readonly context: ControllerContext;
+  readonly process: Pick<ProcessContext, 'clock' | 'random'>;
+  readonly view: ControllerView;
+  readonly lead: Pick<ControllerLead, 'heartbeats' | 'isLeader'>;
+  readonly nodeMetrics: Pick<NodeMetrics, 'page'>;
+  readonly delivery: Pick<ReportDelivery, 'missing' | 'arrived'>;
+  readonly peers: Pick<OtherControllers, 'probes' | 'states'>;
+  readonly nodeQuestions: NodeQuestionService;
+  readonly console: Pick<ControllerConsole, 'documents'>;
+  /** Whether others than scrapers of the controller's own metrics are answered. */
+  readonly isOpen: () => boolean;
+  /** This controller's own state. */
+  readonly own: () => Promise<ControllerState>;
+}
+
+/** The server of a controller for agents and readers, wired to the parts that answer. */
+export function controllerAgents(options: ControllerAgentsOptions): AgentService {
+  const { context, process, view, delivery, peers } = options;
+  const { heartbeats } = options.lead;
+  const service: AgentService = new AgentService({
+    hub: view.hub,
+    request: view.api.reviews.request,
+    clock: process.clock,
+    tokenAudiences: context.options.tokenAudiences,
+    frontProxy: () => view.settings.frontProxy,
+    registry: view.metrics.registry,
+    nodeMetrics: options.nodeMetrics,
+    isOpen: options.isOpen,
+    refusesAgents: () => {
+      const why = delivery.missing();
+      return why === null ? null : failure('ServiceUnavailable', why, { 'retry-after': '1' });
+    },
+    ignoredAddresses: (node) => view.compiling.ignoredAddresses(node),
+    reports: view.reports,
+    ...(hasEgress(context) ? { leases: heartbeats, acceptor: heartbeats.acceptor } : {}),
+    probes: inwardProbing(options, () => service),
+    nodeQuestions: options.nodeQuestions,
+    console: options.console.documents,
+    controllers: { own: options.own, others: () => peers.states() },
+    account: CONTROLLER_ACCOUNT,
+    onReport: (report, from) => delivery.arrived(report, from),
+    onEvent: controllerLog(context.log).server,
+  });
+  return service;
+}
+
+/**
+ * The probes of guarded apply that come to a node from outside: from controllers, and from nodes.
+ */
+function inwardProbing(
+  { context, process: { clock, random }, view: { compiling }, peers, lead }: ControllerAgentsOptions,
+  agents: () => Pick<AgentService, 'probers' | 'sendProbe'>,
+): InwardProbing {
+  const streams: ProberStreams = {
+    probers: () => agents().probers(),
+    send: (node, update) => agents().sendProbe(node, update),
+  };
+  const addressesOf = (node: string): readonly string[] =>
+    compiling.snapshot?.objects.nodes.find(({ name }) => name === node)?.addresses ?? [];
+  return new InwardProbing({
+    probes: context.config.guard.inward,
+    addressesOf,
+    ownPort(name, node) {
+      if (name === 'to-controller') return CONTROLLER_PORT;
+      if (name === 'to-webhook') return WEBHOOK_PORT;
+      return apiServerPort(compiling.snapshot?.objects ?? null, addressesOf(node));
+    },
+    isLeader: () => lead.isLeader(),
+    // The ServiceAccount's name where this controller's pod is not known.
+    self: context.options.podName ?? CONTROLLER_ACCOUNT.name,
+    questions: new PeerQuestions({ streams, clock, random }),
+    elsewhere: peers.probes,
+  });
+}
+
+/** The port of the API server that serves at one of these addresses; null: none does. */
+function apiServerPort(objects: ClusterObjects | null, addresses: readonly string[]): number | null {
+  const endpoints = objects === null ? [] : apiServerEndpoints(objects);
+  return endpoints.find((one) => one.addresses.some((text) => addresses.includes(text)))?.port ?? null;
 }

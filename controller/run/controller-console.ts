@@ -1,6 +1,6 @@
 import type { NodeReport } from '../../apis/node-report.ts';
 import { ClusterOverview } from '../console/cluster-overview.ts';
-import { ConsoleDocuments } from '../console/documents.ts';
+import { ConsoleDocuments } from '../console/console-requests.ts';
 import { DropHistory } from '../console/drop-history.ts';
 import { OverviewWatchers } from '../console/overview-watchers.ts';
 import { CONSOLE_FILES, StaticFiles } from '../console/static-files.ts';
@@ -10,10 +10,10 @@ import type { Hub } from '../publish/hub.ts';
 import type { NodeQuestionService } from '../publish/node-questions.ts';
 import type { NodeReports } from '../publish/node-reports.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
+import type { UnsetGates } from './cluster-settings.ts';
 import type { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import type { PolicyStatuses } from './policy-statuses.ts';
-import type { UnsetGates } from './unset-gates.ts';
 
 export interface ControllerConsoleOptions {
   readonly context: Pick<ControllerContext, 'config' | 'log' | 'options'>;

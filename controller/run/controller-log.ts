@@ -2,7 +2,7 @@ import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { ServerEvent } from '../publish/streams.ts';
-import type { WatchNotice } from '../watch/cluster/watch-notice.ts';
+import type { WatchNotice } from '../watch/cluster/watch-failures.ts';
 import type { Snapshot } from '../watch/source.ts';
 
 const LEVELS = { error: 'warn', warning: 'info', notice: 'debug' } as const;

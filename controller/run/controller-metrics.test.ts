@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { seriesOf } from '../../test/metrics/promtool.ts';
-import { watchCounts } from '../watch/cluster/watch-notice.ts';
+import { watchCounts } from '../watch/cluster/watch-failures.ts';
 import { controllerMetrics } from './controller-metrics.ts';
 
 describe('metrics of a controller', () => {

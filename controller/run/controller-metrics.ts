@@ -3,7 +3,7 @@ import { ROLLOUT_STATES, type RolloutState } from '../../apis/rollout.ts';
 import { VERSION } from '../../lib/process/version.ts';
 import { GATE_ANNOTATIONS, type GateName } from '../kubeapi/configmap/feature-gate.ts';
 import type { ServerStats } from '../publish/server.ts';
-import type { WatchMetrics } from '../watch/cluster/watch-notice.ts';
+import type { WatchMetrics } from '../watch/cluster/watch-failures.ts';
 
 /** Values that are read at each scrape. */
 export interface MetricsSources {

@@ -12,7 +12,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { freePorts } from '../../test/cluster/daemon.ts';
 import { until } from '../../test/kernel/until.ts';
-import { LEAST_SERVING } from '../replicas/handover.ts';
+import { LEAST_SERVING } from '../replicas/replicas.ts';
 import { Controller } from './controller.ts';
 import type { ControllerOptions } from './controller-context.ts';
 

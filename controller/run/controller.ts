@@ -1,11 +1,14 @@
+import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
+import { withEgressGroup } from '../../apis/config.ts';
+import { systemClock } from '../../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus, untilStopped } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
 import { messageOf } from '../kubeapi/connection.ts';
-import { formatMissingRight } from '../kubeapi/rbac-rule.ts';
-import { handOver } from '../replicas/handover.ts';
+import { formatMissingRight } from '../kubeapi/kube-error.ts';
+import { handOver } from '../replicas/replicas.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
-import { ControllerBus } from './events.ts';
 import { ControllerLead } from './lead.ts';
 import {
   afterEvent,
@@ -14,11 +17,11 @@ import {
   type LifeEffect,
   type LifeEvent,
   missing,
+  Steps,
   type Turn,
 } from './lifecycle.ts';
 import { ControllerServe } from './serve.ts';
-import { Steps } from './steps.ts';
-import { ControllerView } from './view.ts';
+import { ControllerBus, ControllerView } from './view.ts';
 
 /** Rights that are named; a role that is missing gives all of them. */
 const MOST_RIGHTS = 10;
@@ -280,5 +283,24 @@ export class Controller {
       isOver: () => this.#life.isOver,
     });
     if (why !== null) this.#context.log.info('exiting', { reason: why });
+  }
+}
+
+/**
+ * Runs a controller until it is asked to stop and others can continue without it. When the
+ * cluster's feature gate EgressGateway changes, another one begins in this process: what a
+ * controller watches and compiles depends on the gate from the start.
+ */
+export async function runController(context: ControllerContext): Promise<ExitStatus> {
+  const { given = null, configured = null } = context.egressGate ?? {};
+  const { config } = context;
+  let hasEgress = given ?? configured ?? false;
+  for (;;) {
+    const identity = `${hostname()}_${randomUUID()}`;
+    const featureGates = { ...config.featureGates, EgressGateway: hasEgress };
+    const run = { ...context, config: withEgressGroup({ ...config, featureGates }) };
+    const ended = await new Controller(run, { clock: systemClock, random: Math.random, identity }).run();
+    if (ended !== 'again') return ended;
+    hasEgress = !hasEgress;
   }
 }

@@ -1,19 +1,28 @@
 import { X509Certificate } from 'node:crypto';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { memo } from '../../lib/sharing/memo.ts';
+import { publishBundle } from '../kubeapi/certificates/authority.ts';
+import { CertificateFiles } from '../kubeapi/certificates/certificate-files.ts';
 import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
-import type { CertificateSource } from '../kubeapi/certificates/keeper.ts';
-import { followWebhooks } from '../kubeapi/certificates/webhook-configurations.ts';
-import { WebhookPaths } from '../kubeapi/certificates/webhook-paths.ts';
+import {
+  type CertificateEvents,
+  CertificateKeeper,
+  type CertificateSource,
+  RepeatedCheck,
+} from '../kubeapi/certificates/keeper.ts';
+import {
+  followWebhooks,
+  publishToWebhooks,
+  WebhookPaths,
+} from '../kubeapi/certificates/webhook-configurations.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { isKubeError } from '../kubeapi/kube-error.ts';
-import type { RbacRule } from '../kubeapi/rbac-rule.ts';
+import { isKubeError, type RbacRule } from '../kubeapi/kube-error.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
-import { certificateSource } from './controller-certificates.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 
-export interface CredentialsOptions {
+interface CredentialsOptions {
   readonly context: Pick<ControllerContext, 'options' | 'listen' | 'webhook' | 'log'>;
   readonly clock: ProcessContext['clock'];
   readonly request: KubeApi;
@@ -115,4 +124,110 @@ export class Credentials {
 
 function expiryOf({ certificate }: CertificateAndKey): number {
   return Date.parse(new X509Certificate(certificate).validTo);
+}
+
+interface CertificateOptions
+  extends CertificateEvents,
+    Pick<CredentialsOptions, 'service' | 'request' | 'clock'> {
+  /**
+   * Called with the CA certificates (PEM) of the serving certificate, possibly repeatedly with the
+   * same ones.
+   */
+  readonly trusted: (certificates: string) => void;
+  /** Gets the key from which the paths follow. */
+  readonly paths: WebhookPaths;
+}
+
+/** The name of the controllers' Secret and of the ConfigMap for agents. */
+const AUTHORITY = 'nodewall-ca';
+
+/** The certificate from the given files, or from a CA of the controllers. */
+function certificateSource(
+  context: Pick<ControllerContext, 'options' | 'listen' | 'webhook'>,
+  options: CertificateOptions,
+): CertificateSource {
+  const { tlsCertFile: certFile, tlsKeyFile: keyFile, tlsCaFile: caFile } = context.options;
+  if (certFile !== undefined && keyFile !== undefined)
+    return givenCertificate({ certFile, keyFile, caFile }, context.webhook !== null, options);
+  const { service, request, clock, trusted, paths, ...events } = options;
+  const host = `${service.name}.${service.namespace}.svc`;
+  const hosts = [context.listen.host, context.webhook?.host].filter(
+    (host) => host !== undefined && !/^[0:.]+$/.test(host),
+  );
+  const names = new Set([host, `${host}.cluster.local`, 'localhost', '127.0.0.1', '::1', ...hosts]);
+  return new CertificateKeeper({
+    request,
+    namespace: service.namespace,
+    name: AUTHORITY,
+    names: [...names].filter((name) => name !== undefined),
+    trust(certificates, key) {
+      trusted(certificates);
+      paths.setKey(key);
+      return publishToWebhooks(request, { certificates, paths });
+    },
+    clock,
+    events,
+  });
+}
+
+/**
+ * A third party writes the files, and the caBundle of the webhook configurations; the controller
+ * keeps the CA for agents in a ConfigMap, so that none of them needs the Secret, which has the
+ * server's key as well.
+ */
+function givenCertificate(
+  files: { readonly certFile: string; readonly keyFile: string; readonly caFile: string | undefined },
+  hasWebhook: boolean,
+  { service: { namespace }, request, clock, trusted, paths, ...events }: CertificateOptions,
+): CertificateSource {
+  const { failed } = events;
+  let certificates = '';
+  const bundle = new RepeatedCheck({
+    check: () => publishBundle(request, { namespace, name: AUTHORITY }, certificates),
+    failed,
+    clock,
+  });
+  const webhooks = new RepeatedCheck({
+    check: () => publishToWebhooks(request, { certificates: null, paths }),
+    failed,
+    clock,
+  });
+  const source = new CertificateFiles({
+    ...files,
+    trust(pem) {
+      trusted(pem);
+      const isFirst = certificates === '';
+      certificates = pem;
+      if (isFirst) void bundle.start();
+      else bundle.checkNow();
+    },
+    clock,
+    events: {
+      failed,
+      changed(pair) {
+        paths.setKey(pair.key);
+        webhooks.checkNow();
+        events.changed(pair);
+      },
+    },
+  });
+  return {
+    async start() {
+      const pair = await source.start().catch((cause: Error) => {
+        throw new CommandError(
+          EXIT.invalid,
+          `--tls-cert-file, --tls-key-file, --tls-ca-file: ${cause.message}`,
+          { cause },
+        );
+      });
+      paths.setKey(pair.key);
+      if (hasWebhook) void webhooks.start();
+      return pair;
+    },
+    checkNow: () => webhooks.checkNow(),
+    async close() {
+      await source.close();
+      await Promise.all([bundle.close(), webhooks.close()]);
+    },
+  };
 }

@@ -5,7 +5,7 @@ import { type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { toClusterObjects } from '../../test/properties/pipeline.ts';
-import type { ObjectChange } from '../impact/changed-objects.ts';
+import type { ObjectChange } from '../impact/object-mirror.ts';
 import { GuardrailWatch, KEEP_READY } from './guardrail-watch.ts';
 
 const SSH = {

@@ -1,20 +1,19 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
-import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import type { PeerPlaces } from '../heartbeat/messages.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
-import { egressVersions } from '../status/egress/egress-versions.ts';
+import { egressVersions } from '../status/egress/egress-status.ts';
 import { antreaPolicyVersions, policyVersions } from '../status/policy-versions.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
+import { UnsetGates } from './cluster-settings.ts';
 import type { PublishedSnapshot } from './compiling.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
-import { controllerHeartbeats } from './controller-heartbeats.ts';
-import type { ControllerBus } from './events.ts';
 import { GuardrailWatch } from './guardrail-watch.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
-import { UnsetGates } from './unset-gates.ts';
-import type { ControllerView } from './view.ts';
+import type { ControllerBus, ControllerView } from './view.ts';
 
 /**
  * The election, and all that the leader decides and writes: statuses, rollouts, owners of
@@ -119,22 +118,63 @@ export class ControllerLead {
     if (hasEgress(this.#context)) this.statuses.reportEgress(report);
   }
 
+  /** The process of the Lease and of heartbeats, with the log lines of the leader election. */
   #makeHeartbeats({ identity }: ProcessContext): HeartbeatProcess {
+    const { kubeConfig, options, config, log } = this.#context;
     const { api, settings, watches } = this.#view;
-    return controllerHeartbeats({
-      context: this.#context,
-      identity,
-      service: CONTROLLER_ACCOUNT,
-      token: api.token,
+    const { leaseDuration, renewDeadline, retryPeriod } = config.leaderElection;
+    const cluster = kubeConfig.getCurrentCluster();
+    if (cluster === null) throw new Error('the kubeconfig has no current context with a cluster');
+    const changed = (): void => {
+      if (this.isLeader()) watches.freshness.begin();
+      else watches.freshness.end();
+      this.#bus.life({ kind: 'changed' });
+    };
+    /** The failure that was said last: each attempt after it fails in the same way. */
+    let said = '';
+    return new HeartbeatProcess({
       annotations: () => settings.annotations(),
       peers: () => this.#places,
-      changed: () => {
-        if (this.isLeader()) watches.freshness.begin();
-        else watches.freshness.end();
-        this.#bus.life({ kind: 'changed' });
+      data: {
+        identity,
+        service: CONTROLLER_ACCOUNT,
+        cluster,
+        user: kubeConfig.getCurrentUser() ?? { name: '' },
+        times: {
+          duration: leaseDuration * 1000,
+          renewDeadline: renewDeadline * 1000,
+          retry: retryPeriod * 1000,
+        },
+        audiences: options.tokenAudiences.split(',').filter((audience) => audience !== ''),
       },
-      heartbeatAnswered: (taken) => this.statuses.owners.heartbeatAnswered(taken),
-      failed: (error) => this.#bus.life({ kind: 'failed', error }),
+      events: {
+        answered: (status) => api.token.answered(status),
+        heartbeatAnswered: (taken) => this.statuses.owners.heartbeatAnswered(taken),
+        ended: ({ message }) => {
+          const error = new CommandError(EXIT.refused, `${message}; the controller ends with it`);
+          this.#bus.life({ kind: 'failed', error });
+        },
+        leading() {
+          said = '';
+          log.info('elected leader', { identity });
+          changed();
+        },
+        lost(reason) {
+          log.warn('no longer leader; watching on as standby', { identity, reason });
+          changed();
+        },
+        leader(now) {
+          said = '';
+          if (now !== identity)
+            log.info(now === '' ? 'no replica leads' : 'another replica leads', { leader: now });
+        },
+        failed(error) {
+          log.log(said === error ? 'debug' : 'warn', 'cannot read or write the Lease; trying again', {
+            error,
+          });
+          said = error;
+        },
+      },
     });
   }
 

@@ -7,17 +7,16 @@ import { errorCode } from '../../lib/sharing/error.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { emptyLike } from '../kubeapi/kube-config.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
-import type { Elsewhere } from '../probes/inward-probing.ts';
+import type { Elsewhere } from '../publish/inward-probing.ts';
 import type { QuestionsElsewhere } from '../publish/node-questions.ts';
 import type { AgedReport, NodeReports } from '../publish/node-reports.ts';
 import { PEER_CALLS } from '../publish/peer-calls.ts';
 import { PeerClients } from '../replicas/peer-clients.ts';
-import { ProbeRelay } from '../replicas/probe-relay.ts';
-import { QuestionRelay } from '../replicas/question-relay.ts';
-import { ReportRelay } from '../replicas/report-relay.ts';
+import { ProbeRelay, QuestionRelay, ReportRelay } from '../replicas/relays.ts';
+import type { Compiling } from './compiling.ts';
 import type { ControllerContext } from './controller-context.ts';
 
-export interface PeersOptions {
+interface PeersOptions {
   readonly context: Pick<ControllerContext, 'kubeConfig' | 'listen' | 'peers' | 'log'>;
   readonly clock: Clock;
   /** Returns numbers from 0 to 1. */
@@ -197,5 +196,44 @@ export class OtherControllers {
       const message = 'cannot pass reports on to another controller; trying again';
       this.#log.warn(message, { ...fields, error: messageOf(error) });
     }
+  }
+}
+
+interface ReportDeliveryOptions {
+  readonly compiling: Pick<Compiling, 'useReports'>;
+  readonly peers: Pick<OtherControllers, 'learn' | 'pass'>;
+  /** Counts a report of an agent. */
+  readonly reported: () => void;
+}
+
+/** Passes reports of agents on to the other controllers, and has theirs at the start. */
+export class ReportDelivery {
+  readonly #options: ReportDeliveryOptions;
+  #isComplete = false;
+
+  constructor(options: ReportDeliveryOptions) {
+    this.#options = options;
+  }
+
+  /** Null, or the reason why agents can't be served yet. */
+  missing(): string | null {
+    return this.#isComplete ? null : 'the reports that other controllers have are not here yet';
+  }
+
+  /** Asks the other controllers for the reports that they have. */
+  learn(): void {
+    const { peers, compiling } = this.#options;
+    void peers.learn().then(async () => {
+      // Agents are served only with the reported addresses in force.
+      await compiling.useReports();
+      this.#isComplete = true;
+    });
+  }
+
+  /** One has come, and is in the view already. */
+  arrived(report: NodeReport, from: 'agent' | 'controller'): void {
+    if (from === 'controller') return;
+    this.#options.reported();
+    this.#options.peers.pass(report);
   }
 }

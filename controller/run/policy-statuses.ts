@@ -4,15 +4,13 @@ import type { RolloutSettings } from '../../apis/rollout.ts';
 import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { AddressOwners } from '../egress/owners/address-owners.ts';
-import type { LeaseOrders } from '../extension/lease-extension.ts';
+import type { LeaseOrders } from '../extension/extension.ts';
 import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
-import { rolloutWriter } from '../rollout/writer.ts';
-import { AntreaController } from '../status/antrea-controller.ts';
-import type { AntreaStatus } from '../status/antrea-status.ts';
+import { AntreaController, type AntreaStatus } from '../status/antrea-status.ts';
 import { DEFINITION_TARGET, DefinitionKeeper, type DefinitionPatch } from '../status/definition-keeper.ts';
 import type { EgressStatus } from '../status/egress/egress-status.ts';
 import { type EgressState, EgressStatusKeeper } from '../status/egress/keeper.ts';
@@ -20,6 +18,7 @@ import { FailureEvents } from '../status/failure-events.ts';
 import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import { StatusKeeper } from '../status/keeper.ts';
 import { NodeEvents } from '../status/node-events.ts';
+import { rolloutWriter } from '../status/policy-versions.ts';
 import {
   ANTREA_TARGET,
   POLICY_TARGET,

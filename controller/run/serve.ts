@@ -1,29 +1,25 @@
 import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { ControllerState } from '../../apis/controller-state.ts';
-import type { Registration } from '../kubeapi/apiservice/registration.ts';
-import type { RbacRule } from '../kubeapi/rbac-rule.ts';
+import { VERSION } from '../../lib/process/version.ts';
+import { Registration } from '../kubeapi/api-service.ts';
+import { messageOf } from '../kubeapi/connection.ts';
+import { formatMissingRight, type RbacRule } from '../kubeapi/kube-error.ts';
 import { NodeMetrics } from '../metrics/node-metrics.ts';
 import { NodeQuestions } from '../publish/node-questions.ts';
-import { type Changes, changeSignal } from '../webhook/changes.ts';
-import type { AgentService } from './agent-service.ts';
-import { controllerAgents } from './controller-agents.ts';
+import { type Changes, changeSignal } from '../webhook/latest.ts';
+import { type AgentService, controllerAgents } from './agent-service.ts';
 import { ControllerConsole } from './controller-console.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
-import { controllerLog } from './controller-log.ts';
-import { controllerRegistration } from './controller-registration.ts';
-import { controllerWebhook } from './controller-webhook.ts';
+import { controllerWebhook, type WebhookService } from './controller-webhook.ts';
 import { Credentials } from './credentials.ts';
-import type { ControllerBus } from './events.ts';
 import type { ControllerLead } from './lead.ts';
 import type { Lifecycle } from './lifecycle.ts';
-import { ownState } from './own-state.ts';
-import { OtherControllers } from './peers.ts';
-import { ReportDelivery } from './report-delivery.ts';
-import type { ControllerView } from './view.ts';
-import type { WebhookService } from './webhook-service.ts';
+import { OtherControllers, ReportDelivery } from './peers.ts';
+import type { ControllerBus, ControllerView } from './view.ts';
 
-export interface ControllerServeOptions {
+interface ControllerServeOptions {
   readonly context: ControllerContext;
   readonly process: ProcessContext;
   readonly bus: ControllerBus;
@@ -55,14 +51,7 @@ export class ControllerServe {
     this.#options = options;
     const { view, process } = options;
     this.credentials = this.#makeCredentials();
-    this.registration = controllerRegistration({
-      log: options.context.log,
-      clock: process.clock,
-      request: view.api.general.request,
-      life: options.life,
-      replicas: view.replicas,
-      credentials: this.credentials,
-    });
+    this.registration = this.#makeRegistration();
     this.peers = this.#makePeers();
     const { compiling, metrics } = view;
     this.delivery = new ReportDelivery({ compiling, peers: this.peers, reported: () => metrics.reported() });
@@ -161,6 +150,28 @@ export class ControllerServe {
     });
   }
 
+  /** The controller's APIService: there while it serves, and removed by the last replica. */
+  #makeRegistration(): Registration {
+    const { context, process, view, life } = this.#options;
+    const { replicas, api } = view;
+    return new Registration({
+      request: api.general.request,
+      after: process.clock.after,
+      facts: () => ({
+        isServing: life().isServing,
+        isLast: life().isOver && !life().isAgain && replicas.isLast,
+        isStopping: life().isEnding,
+        isNamespaceTerminating: replicas.isNamespaceTerminating,
+        caBundle: this.credentials.caBundle,
+      }),
+      done: (action) => void context.log.info('APIService changed', { stage: 'publish', action }),
+      failed: (error) => {
+        const fields = { stage: 'publish', error: messageOf(error) };
+        context.log.error('cannot write the APIService; trying again', fields);
+      },
+    });
+  }
+
   #makePeers(): OtherControllers {
     const { context, process, view } = this.#options;
     return new OtherControllers({
@@ -204,63 +215,55 @@ export class ControllerServe {
   }
 
   #makeAgents(): AgentService {
-    const { context, process, view, lead, life } = this.#options;
-    const { api, hub, settings, metrics, compiling, reports } = view;
     return controllerAgents({
-      context,
-      process,
-      account: CONTROLLER_ACCOUNT,
-      api,
-      hub,
-      settings,
-      metrics,
-      compiling,
-      reports,
+      ...this.#options,
       nodeMetrics: this.#nodeMetrics,
       delivery: this.delivery,
       peers: this.peers,
       nodeQuestions: this.#questions,
       console: this.console,
-      heartbeats: lead.heartbeats,
-      isLeader: () => lead.isLeader(),
-      isOpen: () => life().isServing,
+      isOpen: () => this.#options.life().isServing,
       own: () => this.#ownState(),
-      onEvent: controllerLog(context.log).server,
     });
   }
 
   #makeWebhook(): WebhookService {
-    const { context, process, view, lead } = this.#options;
     return controllerWebhook({
-      context,
-      api: view.api,
-      compiling: view.compiling,
-      impact: (change, asker) => lead.guardrails.change(change, asker),
+      ...this.#options,
       worlds: this.worlds,
-      source: view.watches.source,
-      keep: (deletion, milliseconds) => lead.statuses.definitions.keep(deletion, milliseconds),
       paths: this.credentials.paths,
-      now: process.clock.now,
     });
   }
 
+  /** The state of this controller, as it says it itself. */
   async #ownState(): Promise<ControllerState> {
-    const { context, process, view, lead, life } = this.#options;
-    return ownState({
-      context,
-      life: life(),
+    const { context, view, lead, life } = this.#options;
+    const { podName } = context.options;
+    const { isEnding, isOver } = life();
+    const { expires } = this.credentials;
+    const { rss, heapUsed } = process.memoryUsage();
+    return {
+      name: podName ?? `${context.listen.host ?? hostname()}:${context.listen.port}`,
+      version: VERSION,
+      nodejs: process.version,
+      time: this.#options.process.clock.date().toISOString(),
+      uptime: Math.round(process.uptime()),
+      memory: { rss, heapUsed },
+      isStopping: isEnding || isOver,
       isLeading: lead.isLeader(),
-      missingRights: this.missingRights(),
+      missingRights: this.missingRights().map(formatMissingRight),
       gates: view.settings.gates(),
       revision: view.hub.revision,
       streams: this.agents.stats()?.watchers ?? 0,
       others: this.peers.known,
-      certificateExpires: this.credentials.expires,
+      certificateExpires: expires === null ? null : new Date(expires).toISOString(),
       statusesWaiting: lead.statuses.waiting(),
       leftOutServices: view.compiling.leftOutServices,
-      watches: view.watches.metrics(),
+      watches: view.watches.metrics().map(({ lacks: _, bookmarks: __, lastEvent, ...counts }) => ({
+        ...counts,
+        lastEvent: lastEvent === null ? null : new Date(lastEvent).toISOString(),
+      })),
       metrics: await view.metrics.registry.metrics(),
-      date: process.clock.date(),
-    });
+    };
   }
 }

@@ -1,19 +1,30 @@
+import { EventEmitter } from 'node:events';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { GateValue } from '../../apis/stream.ts';
-import { compileExtension } from '../extension/compile.ts';
+import { validateOptions } from '../../apis/validate/object.ts';
+import type { PublishedEgress } from '../egress/egress-compiling.ts';
+import { compileExtension } from '../extension/egress.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { Hub } from '../publish/hub.ts';
 import { NodeReports } from '../publish/node-reports.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { NodeVersions } from '../rollout/node-versions.ts';
+import type { NodeEvent } from '../status/node-events.ts';
+import type { WatchedPolicy } from '../status/policy-versions.ts';
+import { ClusterSource, type Deliver } from '../watch/cluster/cluster-source.ts';
+import type { Following } from '../watch/cluster/follow-object.ts';
+import { Freshness } from '../watch/cluster/freshness.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
+import type { ApiGet } from '../watch/cluster/transport.ts';
+import { WATCH_TIMES, type WatchMetrics, type WatchNotice } from '../watch/cluster/watch-failures.ts';
 import { ApiClients } from './api-clients.ts';
 import { ClusterSettings, gateSettings } from './cluster-settings.ts';
-import { Compiling } from './compiling.ts';
+import { Compiling, type PublishedSnapshot } from './compiling.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
 import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
-import { ControllerWatches } from './controller-watches.ts';
-import type { ControllerBus } from './events.ts';
+import type { LifeEvent } from './lifecycle.ts';
 
 /**
  * The knowledge of a controller: it watches the cluster, compiles and publishes what it sees, and
@@ -144,5 +155,92 @@ export class ControllerView {
       published: (state) => void this.#bus.emit('published', state),
       delivered: () => this.#bus.life({ kind: 'published' }),
     });
+  }
+}
+
+/**
+ * By these the assemblies of a controller (view.ts, lead.ts, serve.ts) tell those that are made
+ * after them, and the controller's life cycle, what happened. Listeners are called at once, in the
+ * order in which the assemblies are made.
+ */
+interface ControllerEvents {
+  life: [event: LifeEvent];
+  published: [state: PublishedSnapshot];
+  /** The part of that state with egress gateways; told before it. */
+  egressPublished: [state: PublishedEgress];
+  /** A feature gate of the cluster has another value. */
+  gate: [name: GateName, value: GateValue];
+  /** The other controllers, or the state of the namespace, changed. */
+  replicas: [];
+  /** The last leader has given the Lease up. */
+  leaseReleased: [];
+  /** A report counts now; `before`: the last one of the same node, null: it is the first. */
+  reported: [report: NodeReport, before: NodeReport | null];
+  /** Something has to be said of a Node. */
+  nodeEvent: [node: string, event: NodeEvent];
+  /** A policy of nodewall.io, as it is stored. */
+  policyVersion: [before: WatchedPolicy | null, now: WatchedPolicy | null];
+}
+
+export class ControllerBus extends EventEmitter<ControllerEvents> {
+  life(event: LifeEvent): void {
+    this.emit('life', event);
+  }
+}
+
+interface ControllerWatchesOptions {
+  readonly context: Pick<ControllerContext, 'kubeConfig' | 'config' | 'options' | 'log'>;
+  /** Returns numbers from 0 to 1. */
+  readonly random: () => number;
+  readonly get: ApiGet;
+  readonly notice: (notice: WatchNotice) => void;
+  /** Called when all watches are proven, since `freshness.begin`, not to be behind. */
+  readonly proven: () => void;
+}
+
+/** All watches of a controller: the source of objects to compile, and those of its other parts. */
+class ControllerWatches {
+  readonly source: ClusterSource;
+  /** This replica leads only once its watches are proven, since the election, not to be behind. */
+  readonly freshness: Freshness;
+  readonly #following: Following;
+  readonly #reflectors: Reflector[] = [];
+
+  constructor({ context, random, get, notice, proven }: ControllerWatchesOptions) {
+    const { kubeConfig, config, options, log } = context;
+    const relist = [options.relistPeriod * 1000, options.relistPeriod * 2000] as const;
+    this.source = new ClusterSource({
+      kubeConfig,
+      ...validateOptions(config),
+      times: { relist },
+      random,
+      onNotice: notice,
+    });
+    this.#following = { get, times: { ...WATCH_TIMES, relist }, random, notice };
+    // A watch that has listed nothing yet shows nothing old.
+    const watches = () => [this.source, ...this.#reflectors.filter((one) => one.isListed())];
+    this.freshness = new Freshness(watches, (milliseconds) => {
+      log.info('all watches are proven fresh', { milliseconds: Math.round(milliseconds) });
+      proven();
+    });
+  }
+
+  /** Adds watches beside the source; before the start. */
+  follow(make: (following: Following) => readonly Reflector[]): void {
+    this.#reflectors.push(...make(this.#following));
+  }
+
+  /** @param deliver called with the source's objects at first, and after every change */
+  async start(deliver: Deliver): Promise<void> {
+    for (const one of this.#reflectors) one.start();
+    await this.source.start(deliver);
+  }
+
+  metrics(): readonly WatchMetrics[] {
+    return [...this.source.metrics(), ...this.#reflectors.map((one) => one.metrics())];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#reflectors.map((one) => one.close()), this.source.close()]);
   }
 }

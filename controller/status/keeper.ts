@@ -8,16 +8,16 @@ import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type RateLimiter, rateLimiter } from '../../lib/process/fair-queue.ts';
 import { type Source, WorkQueue } from '../../lib/process/work-queue.ts';
-import type { NodeOutcome } from '../rollout/texts.ts';
+import type { NodeOutcome } from '../rollout/decision.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
 import { type AntreaStatus, toAntreaStatus, type WrittenStatus } from './antrea-status.ts';
 import { staysText } from './definition-keeper.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
 import { Realization, type VersionState } from './realization.ts';
-import { ReportDamper } from './report-damper.ts';
 import { GRACE } from './reported-node.ts';
 import { isTakenBack, NO_PROGRESS, type PolicyFacts, statusOf } from './status.ts';
+import { ReportDamper } from './tracked-version.ts';
 import type { StatusWriter } from './writer.ts';
 
 type Writer<T> = Pick<StatusWriter<T>, 'submit' | 'forget' | 'clear' | 'has'>;

@@ -1,10 +1,12 @@
 import type { ApiGroup } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { ROLLOUT_ANNOTATION, type RolloutStatus } from '../../apis/rollout.ts';
-import type { RawObject } from '../watch/cluster/raw-object.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import type { RawObject } from '../watch/cluster/object-store.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../watch/cluster/reflector.ts';
 import { ANTREA, NODEWALL_API, type Resource } from '../watch/cluster/resources.ts';
 import type { WrittenStatus } from './antrea-status.ts';
+import { NODEWALL_POLICIES } from './writer.ts';
 
 /** A ClusterNetworkPolicy as it is in the API, valid or not. */
 export interface PolicyVersion<S = PolicyStatus> {
@@ -124,4 +126,38 @@ function lastChange(metadata: unknown): Pick<WatchedPolicy, 'changed'> {
     if (changed === undefined || time >= changed.time) changed = { time, by: manager };
   }
   return changed === undefined ? {} : { changed };
+}
+
+/** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
+const ABSENT = {
+  progress: null,
+  message: null,
+  nodes: null,
+  updated: null,
+  confirmed: null,
+  failed: null,
+  silent: null,
+  waiting: null,
+  settled: null,
+  tolerated: null,
+  decision: null,
+  versions: null,
+} satisfies Record<keyof RolloutStatus, null>;
+
+/**
+ * Writes `status.rollout` and nothing else. The API server refuses it if the policy has changed
+ * since this version: so two leaders never write over each other's decision.
+ */
+export function rolloutWriter(
+  request: KubeApi,
+): (policy: WatchedPolicy, rollout: RolloutStatus | null) => Promise<void> {
+  return async ({ name, uid, resourceVersion }, rollout) => {
+    const decision = rollout?.decision === undefined ? null : { pausedBy: null, ...rollout.decision };
+    const written = rollout === null ? null : { ...ABSENT, ...rollout, decision };
+    await request({
+      method: 'PATCH',
+      path: `${NODEWALL_POLICIES}/${encodeURIComponent(name)}/status`,
+      body: { metadata: { uid, resourceVersion: String(resourceVersion) }, status: { rollout: written } },
+    });
+  };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import { type FailingRule, type NodeReport, SILENCE } from '../../apis/node-report.ts';
-import { formatRevision, parseRevision } from '../publish/revision.ts';
+import { formatRevision, parseRevision } from '../publish/resume-log.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
 import { Realization } from './realization.ts';
 

@@ -8,7 +8,7 @@ import {
   type TriedPolicy,
 } from '../../apis/node-report.ts';
 import { sameItems } from '../../lib/sharing/lists.ts';
-import { parseRevision, type Revision } from '../publish/revision.ts';
+import { parseRevision, type Revision } from '../publish/resume-log.ts';
 
 /** The same for the first report, as far as rollouts are concerned, which wait for it. */
 const FIRST_REPORT = 75_000;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { Revision } from '../publish/revision.ts';
+import type { Revision } from '../publish/resume-log.ts';
 import { WATCHED } from '../watch/cluster/resources.ts';
 import { ReportedNode } from './reported-node.ts';
 import {

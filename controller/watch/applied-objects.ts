@@ -2,10 +2,10 @@ import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { displayName, identityOf } from '../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { withAcceptedAddresses } from '../index/accepted-addresses.ts';
-import { ownershipOf } from './accept-nodes.ts';
 import { assemble } from './assemble.ts';
 import { contentOf, type FileContent, LIST_NAMES } from './content.ts';
 import { NO_LAST_VALID } from './last-valid-versions.ts';
+import { ownershipOf } from './manifests.ts';
 import type { LoadProblem } from './source.ts';
 
 /** A change of objects: files with those that are applied, and those that are removed. */

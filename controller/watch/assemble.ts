@@ -7,14 +7,15 @@ import type {
   Guardrail,
   Tier,
 } from '../../apis/objects.ts';
+import { groupLookup, membersOf } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
+import { FOR_PODS_ONLY } from '../../apis/validate/policy.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import { checkTiers } from '../../apis/validate/tier.ts';
 import { compareText } from '../../lib/sharing/lists.ts';
-import { OBJECT_EXTENSION } from '../extension/objects.ts';
-import { type FileContent, LIST_OF_KIND, type Listed } from './content.ts';
-import { type UsedDefinitions, usedDefinitions } from './last-definitions.ts';
+import { OBJECT_EXTENSION } from '../extension/egress.ts';
+import { type FileContent, LIST_OF_KIND, type Listed, type Undecided } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
 import {
@@ -24,10 +25,11 @@ import {
   sortedObjects,
   toLastValid,
   toLoadProblems,
+  type UsedDefinitions,
+  usedDefinitions,
 } from './settle.ts';
 import { namedIn, type ReferringObjects, settleReferences } from './settle-references.ts';
 import type { LoadProblem, WaitingObject } from './source.ts';
-import { decide } from './undecided.ts';
 
 type EgressGateway = ClusterObjects['egressGateways'][number];
 type EgressPolicy = ClusterObjects['egressPolicies'][number];
@@ -254,4 +256,50 @@ export function compareProblems(a: LoadProblem, b: LoadProblem): number {
     compareText(a.path, b.path) ||
     compareText(a.message, b.message)
   );
+}
+
+/**
+ * Decides the undecided policies of files: those for pods only become a notice, the others are
+ * added as usual.
+ */
+function decide(
+  contents: readonly FileContent[],
+  groups: readonly ClusterGroup[],
+  invalid: ReadonlySet<string>,
+): FileContent[] {
+  const lookup = groupLookup(groups, invalid);
+  const isForPods = ({ apiGroup, podGroups }: Undecided): boolean =>
+    podGroups.every((name) => {
+      const group = lookup(apiGroup, name);
+      return group !== undefined && membersOf(group, lookup) === 'pods';
+    });
+  return contents.map((content) => {
+    if (content.undecided.length === 0) return content;
+    const skipped = content.undecided.filter(isForPods);
+    const others = content.undecided.filter((each) => !skipped.includes(each)).map((each) => each.otherwise);
+    return {
+      ...content,
+      undecided: [],
+      policies: joined([content, ...others].map(({ policies }) => policies)),
+      rejected: new Set([content, ...others].flatMap(({ rejected }) => [...rejected])),
+      rejectedReferences: [content, ...others].flatMap(({ rejectedReferences }) => rejectedReferences),
+      problems: [
+        ...[content, ...others].flatMap(({ problems }) => problems),
+        ...skipped.map((each) => toNotice(content.file, each)),
+      ],
+    };
+  });
+}
+
+function joined(lists: readonly Listed<ClusterNetworkPolicy>[]): Listed<ClusterNetworkPolicy> {
+  return {
+    objects: lists.flatMap(({ objects }) => objects),
+    lines: lists.flatMap(({ lines }) => lines),
+    referenceLines: lists.flatMap(({ referenceLines }) => referenceLines),
+  };
+}
+
+function toNotice(file: string, { name, line }: Undecided): LoadProblem {
+  const kind = 'ClusterNetworkPolicy';
+  return { severity: 'notice', file, line, kind, name, path: '', message: FOR_PODS_ONLY };
 }

@@ -3,10 +3,9 @@ import { identityOf } from '../../apis/validate/metadata.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { type Assembled, type AssembleInput, assemble, compareProblems } from './assemble.ts';
 import type { FileContent } from './content.ts';
-import { NO_DEFINITIONS } from './last-definitions.ts';
 import type { LastValidVersion } from './last-valid-versions.ts';
 import { compareObjects, type PlacedObject } from './merge.ts';
-import { toLoadProblems } from './settle.ts';
+import { NO_DEFINITIONS, toLoadProblems } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
 /**

@@ -5,13 +5,12 @@ import { identityOf } from '../../apis/validate/metadata.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { Debounce } from '../../lib/process/timers.ts';
 import { AcceptedAddresses } from '../index/accepted-addresses.ts';
-import { acceptNodes, ownershipOf } from './accept-nodes.ts';
 import { type AssembleInput, compareProblems, type MergeCache } from './assemble.ts';
 import { assembler } from './assembler.ts';
-import { type FileList, isManifestName, listFiles } from './file-list.ts';
 import { type FileStates, readChanged, readFiles } from './file-state.ts';
+import { type FileList, isManifestName, listFiles } from './files.ts';
 import { fromLastValidJson, type LastValidJson, toLastValidJson } from './last-valid-versions.ts';
-import { unreadableProblems } from './manifests.ts';
+import { acceptNodes, ownershipOf, unreadableProblems } from './manifests.ts';
 import type { ObjectSource, Snapshot } from './source.ts';
 import { type PathWatcher, watchPaths } from './watch-paths.ts';
 

@@ -1,16 +1,15 @@
-import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Node } from '../../apis/objects.ts';
+import { asFields, type FieldMap, type FieldPath } from '../../apis/schema/json-schema.ts';
 import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { untilThen } from '../../apis/validate/nearest.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { AcceptedAddresses } from '../index/accepted-addresses.ts';
-import { acceptNodes, ownershipOf } from './accept-nodes.ts';
+import { AcceptedAddresses, type AddressOwnership, claimedText } from '../index/accepted-addresses.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { contentOf, type FileContent } from './content.ts';
-import { type FileList, listFiles } from './file-list.ts';
-import { STANDARD_INPUT } from './file-text.ts';
+import { type FileList, listFiles, STANDARD_INPUT } from './files.ts';
 import { type LastValidVersions, NO_LAST_VALID } from './last-valid-versions.ts';
-import { readManifest } from './read-file.ts';
+import { readManifest, readRaw } from './read-file.ts';
 import type { LoadedManifests, LoadProblem, Snapshot } from './source.ts';
 
 /** The position of each policy, for later stages that report problems. */
@@ -124,4 +123,62 @@ export function unreadableProblems({ unreadable }: Pick<FileList, 'unreadable'>)
       unreadable: true,
     };
   });
+}
+
+interface Read {
+  readonly objects: ClusterObjects;
+  readonly problems: readonly LoadProblem[];
+}
+
+/** The objects with the addresses of Nodes that are accepted, and a warning for each other Node. */
+export function acceptNodes(read: Read, contents: readonly FileContent[], accepted: AcceptedAddresses): Read {
+  const objects = accepted.advance(read.objects);
+  const refused = new Map(
+    objects.nodes.flatMap((node) => (node.claimedAddresses ? [[node.name, node] as const] : [])),
+  );
+  if (refused.size === 0) return { ...read, objects };
+  const warnings = contents.flatMap(({ file, nodes }) =>
+    nodes.objects.flatMap(({ name }, i) => {
+      const node = refused.get(name);
+      return node === undefined ? [] : toWarning(node, file, nodes.lines[i] ?? 0);
+    }),
+  );
+  return { objects, problems: [...read.problems, ...warnings].sort(compareProblems) };
+}
+
+function toWarning({ name, claimedAddresses = [] }: Node, file: string, line: number): LoadProblem {
+  const message = claimedText(claimedAddresses);
+  return { severity: 'warning', file, line, kind: 'Node', name, path: 'status.addresses', message };
+}
+
+export function ownershipOf({ nodeCIDRs, egressConfig }: ValidateOptions): AddressOwnership {
+  return { nodeCIDRs, podCIDRs: egressConfig?.podCIDRs };
+}
+
+/** An object as it is written, whatever its API group. */
+export interface WrittenObject {
+  readonly raw: FieldMap;
+  readonly file: string;
+  readonly lineOf: (path: FieldPath) => number;
+}
+
+/**
+ * All objects of manifests, as they are written. A path is a directory, read recursively, a file,
+ * or `-` for standard input. Never throws for the content of files: `problems` has what is not
+ * readable, or no YAML or JSON.
+ */
+export async function readRawObjects(
+  paths: readonly string[],
+): Promise<{ readonly objects: readonly WrittenObject[]; readonly problems: readonly LoadProblem[] }> {
+  const list = await listManifests(paths);
+  const objects: WrittenObject[] = [];
+  const problems = unreadableProblems(list);
+  for (const file of list.files) {
+    const content = await readRaw(file, (value, lineOf) => {
+      const raw = asFields(value);
+      if (raw !== null) objects.push({ raw, file, lineOf });
+    });
+    problems.push(...content.problems);
+  }
+  return { objects, problems };
 }

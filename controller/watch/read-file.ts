@@ -1,6 +1,6 @@
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { addBroken, emptyContent, type FileContent, type Reading, type ReceiveRaw } from './content.ts';
-import { type FileBytes, readFileBytes, release } from './file-text.ts';
+import { type FileBytes, readFileBytes, release } from './files.ts';
 import { readJson } from './json-file.ts';
 import { type DocumentCache, readYaml } from './yaml-file.ts';
 

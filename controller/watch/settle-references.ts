@@ -9,7 +9,7 @@ import {
   referencesOf,
   tierIdentity,
 } from '../../apis/validate/references.ts';
-import { olderVersions } from '../rollout/settings.ts';
+import { olderVersions } from '../rollout/order.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { type InForce, type ObjectInForce, sortedObjects, toLoadProblems } from './settle.ts';
 import type { LoadProblem, WaitingObject } from './source.ts';

@@ -1,7 +1,17 @@
-import type { ClusterObject } from '../../apis/objects.ts';
+import type { Definition } from '../../apis/last-definition.ts';
+import type {
+  ApiGroup,
+  ClusterGroup,
+  ClusterNetworkPolicy,
+  ClusterObject,
+  Guardrail,
+  Tier,
+} from '../../apis/objects.ts';
+import { groupLookup } from '../../apis/validate/groups.ts';
 import { displayName, identityOf } from '../../apis/validate/metadata.ts';
 import { type CrossProblem, formatPath } from '../../apis/validate/problem.ts';
-import { crossPaths } from '../../apis/validate/references.ts';
+import { crossPaths, type NameReference, referencesOf } from '../../apis/validate/references.ts';
+import { olderVersions } from '../rollout/order.ts';
 import type { FileContent, Listed } from './content.ts';
 import { isUnder, type LastValidVersion, type LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, type PlacedObject } from './merge.ts';
@@ -113,4 +123,53 @@ export function sortedObjects<T extends LastValidVersion['object']>(inForce: InF
 
 export function toLastValid(inForce: Iterable<readonly [string, ObjectInForce]>): LastValidVersions {
   return new Map([...inForce].map(([identity, { file, object }]) => [identity, { file, object }]));
+}
+
+/** By the identity of the policy or Guardrail that uses them; without those that use none. */
+export type UsedDefinitions = ReadonlyMap<string, readonly Definition[]>;
+
+export const NO_DEFINITIONS: UsedDefinitions = new Map();
+
+interface InForceObjects {
+  readonly tiers: InForce;
+  readonly groups: InForce;
+  readonly policies: InForce;
+  readonly guardrails: InForce;
+  /** As that of settleReferences. */
+  readonly invalid: ReadonlySet<string>;
+}
+
+/**
+ * The Tiers and ClusterGroups that are in force only because policies and Guardrails in force use
+ * them: those that were deleted, and those that are not valid any more.
+ */
+export function usedDefinitions(world: InForceObjects): UsedDefinitions {
+  const { tiers, groups, policies, guardrails, invalid } = world;
+  const isLast = (object: Definition): boolean =>
+    (object.kind === 'Tier' ? tiers : groups).get(identityOf(object))?.placed === null;
+  const all = [...sortedObjects<Tier>(tiers), ...sortedObjects<ClusterGroup>(groups)];
+  if (!all.some(isLast)) return NO_DEFINITIONS;
+  const tiersByName = Map.groupBy(sortedObjects<Tier>(tiers), ({ name }) => name);
+  const lookup = groupLookup(sortedObjects<ClusterGroup>(groups), invalid);
+  const withChildren = (apiGroup: ApiGroup, name: string): Definition[] => {
+    const group = lookup(apiGroup, name);
+    if (group === undefined) return [];
+    return [group, ...(group.spec.childGroups ?? []).flatMap((child) => lookup(group.apiGroup, child) ?? [])];
+  };
+  const named = (apiGroup: ApiGroup, { to, name }: NameReference): Definition[] => {
+    if (to !== 'Tier') return to === 'interfaceGroup' ? [] : withChildren(apiGroup, name);
+    const tier = tiersByName.get(name) ?? [];
+    return [tier.find((one) => one.apiGroup === apiGroup) ?? tier[0]].flatMap((one) => one ?? []);
+  };
+  const users = [...sortedObjects<ClusterNetworkPolicy>(policies), ...sortedObjects<Guardrail>(guardrails)];
+  const used = new Map<string, readonly Definition[]>();
+  for (const user of users) {
+    const versions = user.kind === 'Guardrail' ? [user] : [user, ...olderVersions(user)];
+    const found = versions
+      .flatMap(referencesOf)
+      .flatMap((reference) => ('name' in reference ? named(user.apiGroup, reference) : []))
+      .filter(isLast);
+    if (found.length > 0) used.set(identityOf(user), [...new Set(found)]);
+  }
+  return used;
 }

@@ -1,6 +1,6 @@
 import { type FSWatcher, statSync, watch } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { FileList } from './file-list.ts';
+import type { FileList } from './files.ts';
 
 export interface PathWatcher {
   /**

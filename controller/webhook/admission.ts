@@ -18,26 +18,38 @@ import { untilThen } from '../../apis/validate/nearest.ts';
 import { type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
-import type { AdmissionExtension, ExtensionObjects } from '../extension/object-extension.ts';
-import { OBJECT_EXTENSION } from '../extension/objects.ts';
-import { closedProbeWarnings } from './closed-probes.ts';
-import { defaultsOf } from './defaults.ts';
-import { deletionLosses } from './deletion.ts';
+import { ruleNames } from '../compile/policy-rules.ts';
+import { OBJECT_EXTENSION } from '../extension/egress.ts';
+import type { AdmissionExtension, ExtensionObjects } from '../extension/extension.ts';
 import {
   type Consequences,
   consequences,
+  deletionLosses,
   type RelatedObject,
   type RelatedProblem,
   unstagedWarnings,
-} from './dependants.ts';
-import { groupNodeWarnings } from './group-nodes.ts';
-import { hiddenPodWarnings } from './hidden-pods.ts';
+} from './deletion.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
-import { ALLOWED, MOST_OTHERS, MOST_OWN, problemLines, refuse, shown, toWarning } from './refusal.ts';
-import type { Admission, AdmissionRequest } from './review.ts';
-import { failsafeWarnings } from './risks.ts';
+import {
+  type Admission,
+  type AdmissionPatch,
+  type AdmissionRequest,
+  ALLOWED,
+  MOST_OTHERS,
+  MOST_OWN,
+  problemLines,
+  refuse,
+  shown,
+  toWarning,
+} from './review.ts';
+import {
+  closedProbeWarnings,
+  failsafeWarnings,
+  groupNodeWarnings,
+  hiddenPodWarnings,
+  widePortWarnings,
+} from './risks.ts';
 import { serviceWarnings } from './service-risks.ts';
-import { widePortWarnings } from './wide-ports.ts';
 
 /** The valid objects of the cluster that an answer depends on. */
 export type AdmissionObjects = PodAccessObjects &
@@ -62,7 +74,7 @@ export interface AdmissionWorld {
   /** Names of link groups in the agents' configuration. */
   readonly interfaceGroups: readonly string[];
   /**
-   * The program that hides pods from other Nodes (hidden-pods.ts); null or absent: none is known.
+   * The program that hides pods from other Nodes (risks.ts); null or absent: none is known.
    */
   readonly masquerader?: string | null;
   /** The configuration of egress gateways; absent: their feature gate is off. */
@@ -328,3 +340,23 @@ const NOT_READ =
 const GATE_OFF = 'feature gate EgressGateway is off: nothing is steered, and nothing checks this object';
 
 const NOT_YET = 'nodewall has just started: it checks references to tiers and groups later, see the status';
+
+/**
+ * Adds the defaults that a valid policy leaves out: the tier, and the rule names that compile would
+ * make. The names are the same, so the policy has the same meaning with them as without.
+ */
+function defaultsOf(raw: FieldMap, policy: ClusterNetworkPolicy): AdmissionPatch[] {
+  const patch: AdmissionPatch[] = [];
+  const spec = asFields(raw.spec);
+  if (spec?.tier === undefined || spec.tier === '') {
+    patch.push({ op: 'add', path: '/spec/tier', value: 'application' });
+  }
+  const names = ruleNames(policy.spec);
+  for (const direction of ['ingress', 'egress'] as const) {
+    for (const [index, { name }] of (policy.spec[direction] ?? []).entries()) {
+      const value = names[direction][index] ?? '';
+      if (name === undefined) patch.push({ op: 'add', path: `/spec/${direction}/${index}/name`, value });
+    }
+  }
+  return patch;
+}

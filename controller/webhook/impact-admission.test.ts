@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ObjectChange } from '../impact/changed-objects.ts';
+import type { ObjectChange } from '../impact/object-mirror.ts';
 import { impactAdmission } from './impact-admission.ts';
 
 const FLOW = {

@@ -1,8 +1,7 @@
-import { brokenText } from '../guardrail/broken-text.ts';
-import type { ObjectChange } from '../impact/changed-objects.ts';
+import { brokenText } from '../difference/guardrails.ts';
 import type { Impact } from '../impact/impact.ts';
-import { ALLOWED } from './refusal.ts';
-import type { Admission } from './review.ts';
+import type { ObjectChange } from '../impact/object-mirror.ts';
+import { type Admission, ALLOWED } from './review.ts';
 
 interface Answered {
   readonly warnings: readonly string[];

@@ -12,12 +12,11 @@ import type {
 import { BASELINE_PRIORITY, comparePlace, type EvaluationPosition } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
-import { placeOfPolicy } from '../compile/tiers.ts';
-import { groupFamily, groupIndex } from '../index/group-index.ts';
+import { directPeers, type FamilyOf, nodeSelectors } from '../compile/address-set.ts';
+import { placeOfPolicy } from '../compile/policy-rules.ts';
+import { groupFamily, groupIndex } from '../index/name-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
-import { denies } from './closed-probes.ts';
-import { isSkippedByFailsafe, rulePath } from './risks.ts';
+import { denies, isSkippedByFailsafe, rulePath } from './risks.ts';
 
 /** The objects that the warning depends on. */
 export type PodAccessObjects = Pick<

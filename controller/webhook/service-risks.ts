@@ -3,12 +3,10 @@ import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } fro
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { complement, type Range, subtract, toInterval, union, unionRanges } from '../../lib/net/interval.ts';
 import { compareBigInts } from '../../lib/sharing/lists.ts';
-import { directPeers, type FamilyOf } from '../compile/peers.ts';
+import { directPeers, type FamilyOf } from '../compile/address-set.ts';
 import type { LeftOutEndpoints } from '../compile/service-set.ts';
-import { groupIndex, knownFamily } from '../index/group-index.ts';
-import { formatName } from '../index/service-index.ts';
-import { denies, LAST_PORT, tcpPorts } from './closed-probes.ts';
-import { rulePath } from './risks.ts';
+import { formatName, groupIndex, knownFamily } from '../index/name-index.ts';
+import { denies, LAST_PORT, rulePath, tcpPorts } from './risks.ts';
 
 export type ServiceRiskObjects = Pick<ClusterObjects, 'services' | 'groups'>;
 

@@ -44,7 +44,7 @@ export function ruleAfter({ rules }: Changes): string {
 }
 
 /**
- * The same in all servers, so that revisions are comparable: see controller/publish/revision.ts.
+ * The same in all servers, so that revisions are comparable: see controller/publish/resume-log.ts.
  */
 export function toPosition({ members, rules }: Changes): readonly number[] {
   return [1 + members, 1 + rules];

@@ -7,7 +7,7 @@ import { type LeaseGrant, parseLeaseRequest } from '../../apis/egress/lease.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { egressCompiler } from '../../controller/egress/compile-egress.ts';
-import { LeaseGranter } from '../../controller/egress/lease/lease-granter.ts';
+import { LeaseGranter } from '../../controller/egress/lease/lease-table.ts';
 import { AddressOwners } from '../../controller/egress/owners/address-owners.ts';
 import { EgressStatusKeeper } from '../../controller/status/egress/keeper.ts';
 import type { StatusWriter } from '../../controller/status/writer.ts';

@@ -11,7 +11,7 @@ import { connect as connectTls, createSecureContext } from 'node:tls';
 import { type Fold, type Folded, fold } from '../../agent/receive/fold.ts';
 import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import { parseRevision } from '../../controller/publish/revision.ts';
+import { parseRevision } from '../../controller/publish/resume-log.ts';
 import { hasSingle } from '../../lib/net/packed-keys.ts';
 import { LineSplitter } from '../../lib/process/body.ts';
 import {

@@ -12,9 +12,9 @@ import {
 import { compiler } from '../../controller/compile/compile.ts';
 import { REVIEW_QUEUE, type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
+import { AGENT_USER } from '../../controller/publish/limits.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
 import { controlPlaneServer } from '../../controller/publish/server.ts';
-import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import {
   addressAfter,

@@ -3,10 +3,9 @@
  * namespace: with `only: 'parse'` as far as plain values.
  */
 import { parseYaml } from '../../apis/validate/yaml-document.ts';
-import { listFiles } from '../../controller/watch/file-list.ts';
-import { readFileBytes } from '../../controller/watch/file-text.ts';
+import { listFiles, readFileBytes } from '../../controller/watch/files.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
-import { splitDocuments } from '../../controller/watch/yaml-text.ts';
+import { splitDocuments } from '../../controller/watch/yaml-file.ts';
 import { stages } from './stages.ts';
 import { answer, timed, trialInput } from './trial.ts';
 

@@ -1,6 +1,9 @@
 /** The largest bodies of reviews, each a list, map or text that some step reads. */
 import { MOST } from '../../apis/schema/crd-parts.ts';
-import { WEBHOOK_STEPS, type WebhookStep } from '../../controller/kubeapi/certificates/webhook-paths.ts';
+import {
+  WEBHOOK_STEPS,
+  type WebhookStep,
+} from '../../controller/kubeapi/certificates/webhook-configurations.ts';
 
 /** Characters of the part that is repeated: the body stays below the size that is refused. */
 const SIZE = 4_000_000;

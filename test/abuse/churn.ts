@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import { snapshot } from '../../apis/wire.ts';
 import { LEASE_TIMES } from '../../controller/kubeapi/lease/election.ts';
-import { SERVER_LIMITS } from '../../controller/publish/server-limits.ts';
+import { SERVER_LIMITS } from '../../controller/publish/limits.ts';
 import { until } from '../kernel/until.ts';
 import { toState } from '../properties/pipeline.ts';
 import { ApiServer, NODES, POLICIES } from './api-server.ts';

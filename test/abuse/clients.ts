@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { Identity } from '../../controller/publish/auth.ts';
-import { AGENT_USER } from '../../controller/publish/server-limits.ts';
+import { AGENT_USER } from '../../controller/publish/limits.ts';
 
 /** Attackers and agents have addresses of the loopback network. */
 interface From {

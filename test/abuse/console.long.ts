@@ -2,6 +2,7 @@
  * The console's resources of a running controller, attacked by users who may read them: a thousand
  * watches, half of which take nothing, and previews whose text comes byte by byte.
  */
+
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -9,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { OVERVIEW_WATCH, type Overview, PREVIEWS_PATH } from '../../apis/console.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { WATCHER_LIMITS } from '../../controller/console/overview-watchers.ts';
-import { SERVER_LIMITS } from '../../controller/publish/server-limits.ts';
+import { SERVER_LIMITS } from '../../controller/publish/limits.ts';
 import { median } from '../../perf/measure/statistics.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';

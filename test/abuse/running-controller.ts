@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { WebhookPaths } from '../../controller/kubeapi/certificates/webhook-paths.ts';
+import { WebhookPaths } from '../../controller/kubeapi/certificates/webhook-configurations.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { freePorts } from '../cluster/daemon.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { KubeConfig } from '@kubernetes/client-node';
-import { type ClusterSource, clusterSource } from '../../controller/watch/cluster/cluster-source.ts';
+import { ClusterSource } from '../../controller/watch/cluster/cluster-source.ts';
 import { type FakeApi, fakeApi } from '../fake/fake-api.ts';
 import { until } from '../kernel/until.ts';
 
@@ -18,7 +18,7 @@ interface Delivery {
   readonly end: () => void;
 }
 
-describe('clusterSource, where what it delivers takes time to be published', () => {
+describe('ClusterSource, where what it delivers takes time to be published', () => {
   let api: FakeApi;
   let source: ClusterSource;
   let deliveries: Delivery[];
@@ -29,7 +29,7 @@ describe('clusterSource, where what it delivers takes time to be published', () 
     const kubeConfig = new KubeConfig();
     const cluster = { name: 'fake', server: api.server, skipTLSVerify: true };
     kubeConfig.loadFromClusterAndUser(cluster, { name: 'user', token: 'secret' });
-    source = clusterSource({ kubeConfig, quiet: 1, longest: 10 });
+    source = new ClusterSource({ kubeConfig, quiet: 1, longest: 10 });
     deliveries = [];
     await source.start(({ objects }, publish) => {
       const { promise, resolve: end } = Promise.withResolvers<void>();

@@ -18,7 +18,7 @@ import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
 import { HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
-import { loadKubeConfig } from '../../controller/kubeapi/load-kubeconfig.ts';
+import { loadKubeConfig } from '../../controller/kubeapi/kube-config.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/daemon.ts';
 import { Heartbeats } from '../e2e/heartbeats.ts';

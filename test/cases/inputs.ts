@@ -8,8 +8,8 @@ import type { NameTable } from '../../apis/names.ts';
 import type { ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/metadata.ts';
 import { parseNames } from '../../cli/names.ts';
+import { sameValue } from '../../controller/watch/keep-objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
-import { sameValue } from '../../controller/watch/same-value.ts';
 import type { Fence } from '../docs/markdown.ts';
 import type { Case } from './case.ts';
 

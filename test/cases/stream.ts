@@ -1,6 +1,6 @@
 import { compiler } from '../../controller/compile/compile.ts';
-import { type Line, linePrefix } from '../../controller/publish/bodies.ts';
 import { Hub } from '../../controller/publish/hub.ts';
+import { type Line, linePrefix } from '../../controller/publish/messages.ts';
 import type { Expectation } from './case.ts';
 import { type Inputs, keptFrom } from './inputs.ts';
 

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import { type ClusterSource, clusterSource } from '../../controller/watch/cluster/cluster-source.ts';
-import type { WatchNotice } from '../../controller/watch/cluster/watch-notice.ts';
+import { ClusterSource } from '../../controller/watch/cluster/cluster-source.ts';
+import type { WatchNotice } from '../../controller/watch/cluster/watch-failures.ts';
 import type { Snapshot } from '../../controller/watch/source.ts';
 import { removeAll } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
@@ -70,7 +70,7 @@ export function describeWatch(begun: () => TestCluster): void {
       await cluster.apply(NODE('cp-1'));
       const kubeConfig = new KubeConfig();
       kubeConfig.loadFromFile(cluster.kubeconfig);
-      source = clusterSource({
+      source = new ClusterSource({
         kubeConfig,
         onNotice: (notice) => notices.push(notice),
         times: { absent: 500, relist: [2_000, 3_000], overlap: 5_000 },
@@ -209,7 +209,7 @@ export function describeWatch(begun: () => TestCluster): void {
         { name: 'proxied', server, caData, skipTLSVerify: false },
         { name: 'admin', token: cluster.adminToken },
       );
-      const proxied = clusterSource({
+      const proxied = new ClusterSource({
         kubeConfig,
         times: { idle: 3_000, longestWait: 200, relist: [2_000, 4_000], overlap: 1_000 },
       });

@@ -5,8 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
-import { publishToWebhooks } from '../../controller/kubeapi/certificates/webhook-configurations.ts';
-import { WebhookPaths } from '../../controller/kubeapi/certificates/webhook-paths.ts';
+import {
+  publishToWebhooks,
+  WebhookPaths,
+} from '../../controller/kubeapi/certificates/webhook-configurations.ts';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';

@@ -7,7 +7,7 @@ import {
 import { leaseStep } from '../../agent/egress/lease/lease-step.ts';
 import type { LeaseGrant, LeaseRequest } from '../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../apis/egress/node-egress.ts';
-import type { WrittenSlot } from '../../controller/extension/lease-extension.ts';
+import type { WrittenSlot } from '../../controller/extension/extension.ts';
 
 type Call = Extract<LeaseEffect, { kind: 'send' | 'take' | 'drop' | 'renew' }>;
 type Request = Extract<LeaseEffect, { kind: 'send' }>['request'];

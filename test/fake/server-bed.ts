@@ -15,13 +15,13 @@ import {
   type Identity,
 } from '../../controller/publish/auth.ts';
 import { Hub } from '../../controller/publish/hub.ts';
+import { AGENT_USER } from '../../controller/publish/limits.ts';
 import { NodeReports } from '../../controller/publish/node-reports.ts';
 import {
   type ControlPlaneOptions,
   type ControlPlaneServer,
   controlPlaneServer,
 } from '../../controller/publish/server.ts';
-import { AGENT_USER } from '../../controller/publish/server-limits.ts';
 import type { ServerEvent } from '../../controller/publish/streams.ts';
 import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
 import { nodeReport } from './node-state.ts';

@@ -12,7 +12,7 @@ import { findings, formatProblem, hasError } from '../../apis/validate/problem.t
 import { TIER_SCHEMA } from '../../apis/validate/tier.ts';
 import { SPIDERNET } from '../../cli/migrate/spidernet.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
-import { checkBytes } from '../../controller/watch/file-text.ts';
+import { checkBytes } from '../../controller/watch/files.ts';
 import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import type { LoadProblem } from '../../controller/watch/source.ts';

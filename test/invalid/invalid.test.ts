@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { displayName } from '../../apis/validate/metadata.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
-import { checkBytes } from '../../controller/watch/file-text.ts';
+import { checkBytes } from '../../controller/watch/files.ts';
 import { NO_LAST_VALID } from '../../controller/watch/last-valid-versions.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import { type InvalidCase, parseCases, replaceProblems } from './cases.ts';

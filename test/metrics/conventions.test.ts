@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { egressMetrics } from '../../agent/egress/egress-metrics.ts';
 import { prometheusMetrics } from '../../agent/run/prometheus.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
-import { watchCounts } from '../../controller/watch/cluster/watch-notice.ts';
+import { watchCounts } from '../../controller/watch/cluster/watch-failures.ts';
 import { checkConventions } from './promtool.ts';
 
 describe("Prometheus' conventions", function () {

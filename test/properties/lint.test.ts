@@ -4,7 +4,7 @@ import type { Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { clusterDifference } from '../../controller/difference/cluster-difference.ts';
-import { clusterLint, type NodeFinding } from '../../controller/lint/cluster-lint.ts';
+import { clusterLint, type NodeFinding } from '../../controller/difference/cluster-lint.ts';
 import { formatAddress } from '../../lib/net/address.ts';
 import { seededRandom } from '../../perf/generate/random.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { GateValue, StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
-import { type Line, linePrefix } from '../../controller/publish/bodies.ts';
 import { Hub, type Watch } from '../../controller/publish/hub.ts';
+import { type Line, linePrefix } from '../../controller/publish/messages.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { LOG_LIMITS } from '../../controller/publish/resume-log.ts';
 import {

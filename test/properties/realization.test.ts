@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import { type NodeReport, SILENCE } from '../../apis/node-report.ts';
-import { formatRevision } from '../../controller/publish/revision.ts';
+import { formatRevision } from '../../controller/publish/resume-log.ts';
 import { Realization, realizationKey } from '../../controller/status/realization.ts';
 import type { Progress } from '../../controller/status/status.ts';
 import { WATCHED } from '../../controller/watch/cluster/resources.ts';

@@ -43,7 +43,6 @@ const beside = (at: Place['at'], folder: string, does: string): Place => ({
 
 export const PLACES: readonly Place[] = [
   way(1, 'controller/webhook', 'validates before storing'),
-  way(1, 'controller/guardrail', 'refuses what must not be'),
   way(2, 'controller/egress', 'egress gateways, owners'),
   way(3, 'controller/rollout', 'which node gets which version'),
   way(4, 'agent/guard', 'tries, confirms, takes back'),
@@ -59,11 +58,9 @@ export const PLACES: readonly Place[] = [
   beside(2, 'controller/extension', 'the port of egress gateways'),
   beside(2, 'controller/difference', 'the exact difference'),
   beside(2, 'controller/impact', 'a change’s effect on flows'),
-  beside(2, 'controller/lint', 'rules that decide nothing'),
   beside(2, 'controller/advise', 'policies from flows'),
   beside(3, 'controller/status', 'what became of each policy'),
   beside(3, 'controller/heartbeat', 'the Lease, egress leases'),
-  beside(3, 'controller/probes', 'connections to tried nodes'),
   beside(3, 'controller/console', 'documents for the pages'),
   beside(3, 'controller/metrics', 'metrics of all nodes'),
   beside(4, 'agent/inspect', 'answers about the node'),

@@ -1,17 +1,26 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EgressConfig } from '../../../apis/egress/config.ts';
+import type { EgressConfig, NamespaceLimits } from '../../../apis/egress/config.ts';
 import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { ClusterObject } from '../../../apis/objects.ts';
 import { GATEWAY_PATHS, POLICY_PATHS } from '../../../apis/validate/egress/kinds.ts';
 import { displayName, identityOf } from '../../../apis/validate/metadata.ts';
-import { formatPath } from '../../../apis/validate/problem.ts';
-import type { AdmissionExtension, ExtensionWorld } from '../../extension/object-extension.ts';
-import { ALLOWED, MOST_OTHERS, MOST_OWN, refuse, shown, toWarning } from '../../webhook/refusal.ts';
-import type { Admission, AdmissionRequest } from '../../webhook/review.ts';
-import { gatewayChooser } from '../gateways.ts';
-import { lostAddresses, lostPolicies } from './in-use.ts';
+import { type CrossProblem, formatPath, type ObjectProblem } from '../../../apis/validate/problem.ts';
+import { addToList, compareText } from '../../../lib/sharing/lists.ts';
+import type { AdmissionExtension, ExtensionWorld } from '../../extension/extension.ts';
+import {
+  type Admission,
+  type AdmissionRequest,
+  ALLOWED,
+  MOST_OTHERS,
+  MOST_OWN,
+  refuse,
+  shown,
+  toWarning,
+} from '../../webhook/review.ts';
+import { HolderRecords } from '../order.ts';
+import { isInPool, toPool } from '../pool.ts';
+import { gatewayChooser } from '../ways.ts';
 import { type CheckObjects, IncrementalChecks } from './incremental.ts';
-import { limitProblem } from './namespace-limits.ts';
 
 type Objects = NonNullable<ExtensionWorld['objects']>;
 
@@ -144,3 +153,135 @@ function withoutGateway(policies: readonly EgressPolicy[]): string[] {
 }
 
 const NOT_YET = 'nodewall has just started: it checks references to other objects later, see the status';
+
+/** An address and a policy that has it by the statuses. */
+interface UsedAddress {
+  readonly address: string;
+  readonly policy: EgressPolicy;
+}
+
+/**
+ * The floating addresses that policies have, and that the gateway would not have any more. An
+ * address that is only held back is nobody's.
+ *
+ * @param before one of the objects
+ * @param now null: deleted
+ */
+function lostAddresses(
+  before: EgressGateway,
+  now: EgressGateway | null,
+  { egressGateways, egressPolicies, namespaces }: CheckObjects,
+): UsedAddress[] {
+  if (before.spec.source === 'Node') return [];
+  const had = toPool(before.spec.ranges);
+  const has = toPool(now?.spec.source === 'Floating' ? now.spec.ranges : []);
+  const isLost = (address: string): boolean => isInPool(had, address) && !isInPool(has, address);
+  const records = new HolderRecords(before.status);
+  const choose = gatewayChooser(egressGateways);
+  const labelsOf = new Map(namespaces.map(({ name, labels }) => [name, labels]));
+  return egressPolicies.flatMap((policy) => {
+    if (policy.spec.action !== 'Gateway' || policy.spec.mode === 'Audit') return [];
+    const told = policy.status?.addresses ?? [];
+    const own = [...new Set([...told, ...records.inUse(policy)])].filter(isLost);
+    if (own.length === 0) return [];
+    const { gateway, isAllowed } = choose(policy, labelsOf.get(policy.namespace) ?? {});
+    return gateway === before && isAllowed ? own.map((address) => ({ address, policy })) : [];
+  });
+}
+
+/** Policies that the gateway serves, and would not serve any more. */
+function lostPolicies(
+  before: EgressGateway,
+  now: EgressGateway | null,
+  { egressGateways, egressPolicies, namespaces }: CheckObjects,
+): EgressPolicy[] {
+  const rest = egressGateways.filter((gateway) => gateway !== before);
+  const choose = gatewayChooser(egressGateways);
+  const chooseNow = gatewayChooser(now === null ? rest : [...rest, now]);
+  const labelsOf = new Map(namespaces.map(({ name, labels }) => [name, labels]));
+  return egressPolicies.filter((policy) => {
+    if (policy.spec.action !== 'Gateway') return false;
+    const labels = labelsOf.get(policy.namespace) ?? {};
+    const had = choose(policy, labels);
+    if (had.gateway !== before || !had.isAllowed) return false;
+    const has = chooseNow(policy, labels);
+    return has.gateway === null || !has.isAllowed;
+  });
+}
+
+/**
+ * The EgressPolicies that are beyond the limits of their namespace, so that whoever may write them
+ * in one namespace costs the others nothing. ClusterEgressPolicies have no limit.
+ *
+ * @param lists those of an earlier list have what they need before those of a later one; in a list
+ *   the policies that were created first do
+ */
+export function beyondLimits(
+  lists: readonly (readonly EgressPolicy[])[],
+  limits: NamespaceLimits,
+): CrossProblem<EgressPolicy>[] {
+  const totals = new Map<string, NamespaceLimits>();
+  return lists.flatMap((policies) => {
+    const own = new Map<string, EgressPolicy[]>();
+    for (const policy of policies) if (policy.namespace !== '') addToList(own, policy.namespace, policy);
+    return [...own].flatMap(([namespace, there]) =>
+      there.sort(compareAge).flatMap((object) => {
+        const { policies: count, networks } = totals.get(namespace) ?? NONE;
+        const total = { policies: count + 1, networks: networks + networksOf(object) };
+        const problem = problemOf(object, total, limits);
+        if (problem !== null) return [{ object, problem }];
+        totals.set(namespace, total);
+        return [];
+      }),
+    );
+  });
+}
+
+/**
+ * The problem of one policy that is written beside others; null: it is within the limits, or has no
+ * more than before.
+ */
+function limitProblem(
+  policy: EgressPolicy,
+  others: readonly EgressPolicy[],
+  limits: NamespaceLimits,
+): CrossProblem<EgressPolicy> | null {
+  if (policy.namespace === '') return null;
+  const identity = identityOf(policy);
+  let [policies, networks] = [1, networksOf(policy)];
+  for (const other of others) {
+    if (other.namespace !== policy.namespace) continue;
+    if (identityOf(other) !== identity) {
+      policies++;
+      networks += networksOf(other);
+    } else if (networksOf(policy) <= networksOf(other)) return null;
+  }
+  const problem = problemOf(policy, { policies, networks }, limits);
+  return problem === null ? null : { object: policy, problem };
+}
+
+const NONE: NamespaceLimits = { policies: 0, networks: 0 };
+
+function networksOf({ spec: { to = [], except } }: EgressPolicy): number {
+  return Math.max(1, to.length + except.length);
+}
+
+function compareAge(a: EgressPolicy, b: EgressPolicy): number {
+  return compareText(a.created ?? '', b.created ?? '') || compareText(identityOf(a), identityOf(b));
+}
+
+function problemOf(
+  policy: EgressPolicy,
+  total: NamespaceLimits,
+  limits: NamespaceLimits,
+): ObjectProblem | null {
+  const whose = `EgressPolicies of namespace ${policy.namespace}`;
+  const otherwise = 'or ask an administrator to raise egress.namespaceLimits';
+  if (total.policies > limits.policies) {
+    const message = `there are more than ${limits.policies} ${whose}, the limit; delete or join some, ${otherwise}`;
+    return { severity: 'error', path: [], message };
+  }
+  if (total.networks <= limits.networks) return null;
+  const message = `${whose} have more than ${limits.networks} networks with it, the limit; name fewer and larger ones, ${otherwise}`;
+  return { severity: 'error', path: [], message };
+}

@@ -6,8 +6,8 @@ import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
 import { sameItems } from '../../../lib/sharing/lists.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
-import type { AddressedPod } from '../../extension/object-extension.ts';
-import { credible } from '../cluster-networks.ts';
+import type { AddressedPod } from '../../extension/extension.ts';
+import { credible } from '../inside.ts';
 import { hasInterval } from '../segments.ts';
 import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {

@@ -1,8 +1,8 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../../apis/egress/objects.ts';
 import type { Node, Service } from '../../../apis/objects.ts';
-import type { AddressedPod } from '../../extension/object-extension.ts';
-import { ALWAYS_INSIDE, credible } from '../cluster-networks.ts';
+import type { AddressedPod } from '../../extension/extension.ts';
+import { ALWAYS_INSIDE, credible } from '../inside.ts';
 import { type OwnedRange, ownedRange } from './ranges.ts';
 
 export function nodeRanges({ name, addresses, podCIDRs = [] }: Node): OwnedRange[] {

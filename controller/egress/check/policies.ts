@@ -7,7 +7,7 @@ import { type CrossProblem, type FieldPath, show } from '../../../apis/validate/
 import { parseCidr } from '../../../lib/net/address.ts';
 import { toInterval } from '../../../lib/net/interval.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
-import { gatewayChooser } from '../gateways.ts';
+import { gatewayChooser } from '../ways.ts';
 import { nameOf, type PoolOf } from './gateways.ts';
 import { AddressUnion, ownedRange } from './ranges.ts';
 

@@ -1,5 +1,5 @@
 import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
-import type { LeasePasser, LeaseRelayOptions } from '../../extension/lease-extension.ts';
+import type { LeasePasser, LeaseRelayOptions } from '../../extension/extension.ts';
 import type { LeaseBatchAnswer } from '../../publish/peer-calls.ts';
 
 /** Milliseconds: in which heartbeats are gathered; in which no leader is looked for again. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { HeldSlot, LeaseRequest } from '../../../apis/egress/lease.ts';
-import type { WrittenSlot } from '../../extension/lease-extension.ts';
+import type { WrittenSlot } from '../../extension/extension.ts';
 import { LeaseTable } from './lease-table.ts';
 
 const LEASE = 2_000;

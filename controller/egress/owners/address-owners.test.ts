@@ -5,7 +5,7 @@ import { type NodeReport, SILENCE } from '../../../apis/node-report.ts';
 import { egressInput, fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { egressCompiler } from '../compile-egress.ts';
-import { LeaseGranter } from '../lease/lease-granter.ts';
+import { LeaseGranter } from '../lease/lease-table.ts';
 import { AddressOwners } from './address-owners.ts';
 import type { GatewayDecision } from './decide-gateway.ts';
 

@@ -2,8 +2,8 @@ import { ADDRESS_CONFLICT } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { type Allocation, allocate, homes } from '../allocation.ts';
-import { type HoldTimeOf, quarantine } from '../quarantine.ts';
 import { rendezvous } from '../rendezvous.ts';
+import { type HoldTimeOf, quarantine } from './hold-times.ts';
 
 /** Why a candidate takes no traffic; null: it does. */
 export type Unready = (node: string) => string | null;

@@ -1,7 +1,9 @@
 import type { HeldAddress } from '../../../apis/egress/objects.ts';
-import type { WallClock } from '../../../lib/process/clock.ts';
-import { utcText } from '../../../lib/process/clock.ts';
-import { CUT, HOLD, type HoldPhase, type HoldTime } from '../quarantine.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
+import { utcText, type WallClock } from '../../../lib/process/clock.ts';
+import { compareText } from '../../../lib/sharing/lists.ts';
+import type { Allocation } from '../allocation.ts';
+import { holderName } from '../order.ts';
 
 interface Known {
   readonly heldUntil: string;
@@ -60,4 +62,74 @@ export class HoldTimes {
 
 function toText(date: number): string {
   return utcText(date);
+}
+
+/**
+ * Milliseconds: a released address stays with its owner for so long, for established connections.
+ */
+export const HOLD = 300_000;
+/**
+ * Milliseconds after that in which the owner deletes them, before somebody else gets the address.
+ */
+export const CUT = 10_000;
+
+/** Held: in its slot, for HOLD. Cut: in no slot, for CUT. */
+type HoldPhase = 'held' | 'cut';
+
+interface HoldTime {
+  /** When the first phase ends (RFC 3339). */
+  readonly heldUntil: string;
+  /** Milliseconds of this phase that are left. */
+  readonly left: number;
+}
+
+/** How long an address is held back that its holder released before (`heldUntil`), or just now. */
+export type HoldTimeOf = (record: HeldAddress, phase: HoldPhase) => HoldTime;
+
+interface Quarantine {
+  /** The holder of each address, or its last one; sorted. */
+  readonly records: readonly HeldAddress[];
+  /** Addresses that are in no slot any more: what is left of their connections is cut. */
+  readonly over: ReadonlySet<string>;
+}
+
+/**
+ * The records of addresses' holders for the next status. A released address stays in its slot, so
+ * that connections go on; then it leaves it, so that its owner deletes them; then it is forgotten,
+ * and anybody may get it. While no node is ready the second phase does not begin.
+ */
+export function quarantine(
+  { gateway, addresses, candidates }: Allocation,
+  holdTimeOf: HoldTimeOf,
+): Quarantine {
+  const before = gateway.status?.addresses ?? [];
+  const holders = holdersOf(addresses);
+  const records = [...holders].map(([address, policy]): HeldAddress => ({ address, policy }));
+  const inSlots = new Set(gateway.status?.slots.flatMap((slot) => slot.addresses));
+  const over = new Set<string>();
+  const isFollowed = candidates.some(({ ready }) => ready);
+  for (const record of before) {
+    const { address } = record;
+    if (holders.has(address)) continue;
+    const phase = inSlots.has(address) ? 'held' : 'cut';
+    // The owner may be a node that does not know yet what it has to delete.
+    if (phase === 'cut' && !isFollowed) {
+      records.push(record);
+      continue;
+    }
+    const { heldUntil, left } = holdTimeOf(record, phase);
+    if (phase === 'held' && left <= 0) over.add(address);
+    if (phase === 'held' || left > 0) records.push({ ...record, heldUntil });
+  }
+  return { records: records.sort((a, b) => compareText(a.address, b.address)), over };
+}
+
+/** The name of the holder of each address. */
+function holdersOf(addresses: Allocation['addresses']): ReadonlyMap<string, string> {
+  const holders = new Map<string, string>();
+  for (const [policy, own] of addresses) {
+    const name = policy.spec.address.allocation === 'Shared' ? '' : holderName(policy);
+    for (const address of FAMILIES.flatMap((family) => own[family])) holders.set(address, name);
+  }
+  return holders;
 }

@@ -3,7 +3,7 @@ import type { LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
 import { allocate } from '../allocation.ts';
-import { LeaseGranter } from '../lease/lease-granter.ts';
+import { LeaseGranter } from '../lease/lease-table.ts';
 import { Leases } from './leases.ts';
 
 const ADDRESS = '198.51.100.1';

@@ -2,11 +2,17 @@ import { isDeepStrictEqual } from 'node:util';
 import { leaseName } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import type { LeaseOrders, Taken, WrittenSlot } from '../../extension/lease-extension.ts';
+import type { LeaseOrders, Taken, WrittenSlot } from '../../extension/extension.ts';
 import type { Allocation } from '../allocation.ts';
-import { EarlierLeases } from '../lease/earlier-leases.ts';
 import { type Heard, LeaseTable } from '../lease/lease-table.ts';
-import { hasConflict, heartbeatLack, leaseOf, silencesAt, silentAt } from '../lease/readiness.ts';
+import {
+  EarlierLeases,
+  hasConflict,
+  heartbeatLack,
+  leaseOf,
+  silencesAt,
+  silentAt,
+} from '../lease/readiness.ts';
 import type { GatewayDecision } from './decide-gateway.ts';
 
 export interface LeasesOptions {

@@ -1,5 +1,7 @@
 import { X509Certificate } from 'node:crypto';
-import { AUTHORITY_LIFE, BACKDATED, type CertificateAndKey } from './issue.ts';
+import type { KubeApi } from '../kube-api.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
+import { AUTHORITY_LIFE, BACKDATED, type CertificateAndKey, checkPair, makeAuthority } from './issue.ts';
 
 /** A CA and its rotation. */
 export interface Authority {
@@ -55,4 +57,112 @@ function startOf(certificate: string): number {
 
 function endOf(certificate: string): number {
   return new X509Certificate(certificate).validToDate.getTime();
+}
+
+/** The fields of a Secret that are used here; values are base64. */
+interface Secret {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/**
+ * The CA in the Secret, made or advanced when it is due. The first replica makes it; the others use
+ * it. Throws if the Secret holds something else, which must not be overwritten unnoticed.
+ */
+export async function authorityInSecret(
+  request: KubeApi,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  now: Date,
+): Promise<Authority> {
+  const collection = `/api/v1/namespaces/${namespace}/secrets`;
+  const path = `${collection}/${name}`;
+  return untilWritten(async () => {
+    const secret = await orNull(request<Secret>({ method: 'GET', path }));
+    const held = secret === null ? null : fromSecret(secret, `Secret ${namespace}/${name}`);
+    const authority = await advanceAuthority(held, now, makeAuthority);
+    if (authority === held) return authority;
+    const body = {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: {
+        name,
+        namespace,
+        ...(secret === null ? {} : { resourceVersion: secret.metadata.resourceVersion }),
+      },
+      data: toData(authority),
+    };
+    if (secret === null) await request({ method: 'POST', path: collection, body });
+    else await request({ method: 'PUT', path, body });
+    return authority;
+  });
+}
+
+function fromSecret({ data = {} }: Secret, what: string): Authority {
+  const text = (key: string): string => Buffer.from(data[key] ?? '', 'base64').toString();
+  try {
+    const pair = (certificate: string, key: string) => {
+      const both = { certificate: text(certificate), key: text(key) };
+      const { ca } = checkPair(both, { certificate, key });
+      if (!ca) throw new Error(`${certificate}: not a CA certificate`);
+      return both;
+    };
+    const next = data['next.crt'] === undefined ? null : pair('next.crt', 'next.key');
+    const previous = text('previous.crt').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+    return { current: pair('tls.crt', 'tls.key'), next, previous: previous ?? [] };
+  } catch (cause) {
+    const message = `${what} does not hold a CA of nodewall (${(cause as Error).message}); delete it, and the controller makes a new one`;
+    throw new Error(message, { cause });
+  }
+}
+
+function toData({ current, next, previous }: Authority): Record<string, string> {
+  const texts = {
+    'tls.crt': current.certificate,
+    'tls.key': current.key,
+    ...(next === null ? {} : { 'next.crt': next.certificate, 'next.key': next.key }),
+    ...(previous.length === 0 ? {} : { 'previous.crt': previous.join('\n') }),
+  };
+  return Object.fromEntries(
+    Object.entries(texts).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
+  );
+}
+
+/** An object that holds CA certificates, only the fields used here. */
+type Holder = Readonly<Record<string, unknown>>;
+
+/**
+ * Writes CA certificates (PEM) to key `ca.crt` of the ConfigMap, which is created if it doesn't
+ * exist. Throws KubeError.
+ */
+export async function publishBundle(
+  request: KubeApi,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  certificates: string,
+): Promise<void> {
+  const collection = `/api/v1/namespaces/${namespace}/configmaps`;
+  const data = { 'ca.crt': certificates };
+  await untilWritten(async () => {
+    const held = await orNull(request<Holder>({ method: 'GET', path: `${collection}/${name}` }));
+    if (held === null) {
+      const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace }, data };
+      await request({ method: 'POST', path: collection, body });
+    } else if ((held as { data?: Record<string, string> }).data?.['ca.crt'] !== certificates) {
+      await request({ method: 'PATCH', path: `${collection}/${name}`, body: { data } });
+    }
+  });
+}
+
+/**
+ * The most attempts: two replicas may write at the same time, and each time one of them succeeds.
+ */
+const MOST_TRIES = 5;
+
+async function untilWritten<T>(write: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (tries === MOST_TRIES || !isKubeError(error, 'AlreadyExists', 'Conflict')) throw error;
+    }
+  }
 }

@@ -3,11 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { certificateFiles } from './certificate-files.ts';
+import { CertificateFiles } from './certificate-files.ts';
 import { type CertificateAndKey, makeAuthority } from './issue.ts';
 import type { CertificateSource } from './keeper.ts';
 
-describe('certificateFiles', () => {
+describe('CertificateFiles', () => {
   let folder: string;
   let source: CertificateSource;
   let a: CertificateAndKey;
@@ -19,7 +19,7 @@ describe('certificateFiles', () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'nodewall-certificates-'));
     [a, b] = [await makeAuthority(new Date()), await makeAuthority(new Date())];
-    source = certificateFiles({
+    source = new CertificateFiles({
       certFile: join(folder, 'tls.crt'),
       keyFile: join(folder, 'tls.key'),
       caFile: join(folder, 'ca.crt'),

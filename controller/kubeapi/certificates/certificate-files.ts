@@ -3,7 +3,7 @@ import type { WallClock } from '../../../lib/process/clock.ts';
 import { type CertificateAndKey, checkPair } from './issue.ts';
 import type { CertificateEvents, CertificateSource } from './keeper.ts';
 
-export interface CertificateFilesOptions {
+interface CertificateFilesOptions {
   readonly certFile: string;
   readonly keyFile: string;
   /**
@@ -28,17 +28,8 @@ const LOOK = 10_000;
  * (only one of them has been written yet), they are not used; this is reported once. The first
  * reading must succeed.
  */
-export function certificateFiles(options: CertificateFilesOptions): CertificateSource {
-  return new FilesSource(options);
-}
-
-class FilesSource implements CertificateSource {
-  readonly #certFile: string;
-  readonly #keyFile: string;
-  readonly #caFile: string | undefined;
-  readonly #trust: (certificates: string) => void;
-  readonly #clock: WallClock;
-  readonly #events: CertificateEvents;
+export class CertificateFiles implements CertificateSource {
+  readonly #options: CertificateFilesOptions;
   #held: CertificateAndKey | null = null;
   #trusted: string | null = null;
   #told: string | null = null;
@@ -46,13 +37,8 @@ class FilesSource implements CertificateSource {
   #isClosed = false;
   #looking: Promise<void> = Promise.resolve();
 
-  constructor({ certFile, keyFile, caFile, trust, clock, events }: CertificateFilesOptions) {
-    this.#certFile = certFile;
-    this.#keyFile = keyFile;
-    this.#caFile = caFile;
-    this.#trust = trust;
-    this.#clock = clock;
-    this.#events = events;
+  constructor(options: CertificateFilesOptions) {
+    this.#options = options;
   }
 
   async start(): Promise<CertificateAndKey> {
@@ -72,20 +58,23 @@ class FilesSource implements CertificateSource {
   }
 
   async #read(): Promise<CertificateAndKey> {
-    const [certificate, key] = await Promise.all([readText(this.#certFile), readText(this.#keyFile)]);
+    const [certificate, key] = await Promise.all([
+      readText(this.#options.certFile),
+      readText(this.#options.keyFile),
+    ]);
     const pair = { certificate, key };
-    checkPair(pair, { certificate: this.#certFile, key: this.#keyFile });
+    checkPair(pair, { certificate: this.#options.certFile, key: this.#options.keyFile });
     return pair;
   }
 
   async #readTrusted(): Promise<void> {
-    if (this.#caFile === undefined) return;
-    const text = await readText(this.#caFile);
+    if (this.#options.caFile === undefined) return;
+    const text = await readText(this.#options.caFile);
     if (!text.includes('-----BEGIN CERTIFICATE-----'))
-      throw new Error(`${this.#caFile}: no certificate in PEM`);
+      throw new Error(`${this.#options.caFile}: no certificate in PEM`);
     if (text === this.#trusted) return;
     this.#trusted = text;
-    if (!this.#isClosed) this.#trust(text);
+    if (!this.#isClosed) this.#options.trust(text);
   }
 
   async #readFiles(): Promise<void> {
@@ -95,17 +84,17 @@ class FilesSource implements CertificateSource {
       this.#told = null;
       if (now.certificate === this.#held?.certificate && now.key === this.#held.key) return;
       this.#held = now;
-      if (!this.#isClosed) this.#events.changed(now);
+      if (!this.#isClosed) this.#options.events.changed(now);
     } catch (error) {
       const { message } = error as Error;
-      if (message !== this.#told && !this.#isClosed) this.#events.failed(error as Error);
+      if (message !== this.#told && !this.#isClosed) this.#options.events.failed(error as Error);
       this.#told = message;
     }
   }
 
   #readLater(): void {
     if (this.#isClosed) return;
-    this.#cancel = this.#clock.after(LOOK, () => {
+    this.#cancel = this.#options.clock.after(LOOK, () => {
       this.#looking = this.#readFiles().finally(() => this.#readLater());
     });
   }

@@ -9,7 +9,7 @@ import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../../test/fake/kube-api.ts';
 import { KubeError } from '../kube-error.ts';
 import { type CertificateAndKey, issueServing, makeAuthority } from './issue.ts';
-import { type CertificateSource, certificateKeeper } from './keeper.ts';
+import { CertificateKeeper, type CertificateSource } from './keeper.ts';
 
 const DAY = 86_400_000;
 const SECRET = '/api/v1/namespaces/nodewall-system/secrets/nodewall-ca';
@@ -22,7 +22,7 @@ interface Kept {
   serving(): CertificateAndKey;
 }
 
-describe('certificateKeeper', () => {
+describe('CertificateKeeper', () => {
   let api: FakeKubeApi;
   let time: ReturnType<typeof fakeClock>;
   let sources: CertificateSource[];
@@ -41,7 +41,7 @@ describe('certificateKeeper', () => {
     const clock: WallClock = { ...time, date: () => new Date(start + time.now()) };
     const failures: Error[] = [];
     let latest: CertificateAndKey | null = null;
-    const source = certificateKeeper({
+    const source = new CertificateKeeper({
       request: api.request,
       namespace: 'nodewall-system',
       name: 'nodewall-ca',
@@ -251,7 +251,7 @@ describe('certificateKeeper', () => {
     const encode = (text: string): string => Buffer.from(text).toString('base64');
     api.put(SECRET, { data: { 'tls.crt': encode(certificate), 'tls.key': encode(key) } });
     const failures: Error[] = [];
-    const source = certificateKeeper({
+    const source = new CertificateKeeper({
       request: api.request,
       namespace: 'nodewall-system',
       name: 'nodewall-ca',

@@ -1,11 +1,14 @@
 import { X509Certificate } from 'node:crypto';
-import type { WallClock } from '../../../lib/process/clock.ts';
+import { BackOff } from '../../../lib/process/back-off.ts';
+import {
+  type CancellableSleep,
+  type Clock,
+  cancellableSleep,
+  type WallClock,
+} from '../../../lib/process/clock.ts';
 import type { KubeApi } from '../kube-api.ts';
-import { type Authority, trustedCertificates } from './authority.ts';
-import { authorityInSecret } from './authority-secret.ts';
-import { publishBundle } from './bundle.ts';
+import { type Authority, authorityInSecret, publishBundle, trustedCertificates } from './authority.ts';
 import { type CertificateAndKey, issueServing, SERVING_LIFE } from './issue.ts';
-import { RepeatedCheck } from './repeated-check.ts';
 
 /** The source of a server's certificate. */
 export interface CertificateSource {
@@ -42,31 +45,15 @@ interface KeeperOptions {
 }
 
 /** Maintains a CA of the controllers, and everything that depends on it. */
-export function certificateKeeper(options: KeeperOptions): CertificateSource {
-  return new AuthorityKeeper(options);
-}
-
-class AuthorityKeeper implements CertificateSource {
-  readonly #request: KubeApi;
-  readonly #namespace: string;
-  readonly #name: string;
-  readonly #names: readonly string[];
-  readonly #trust: KeeperOptions['trust'];
-  readonly #clock: WallClock;
-  readonly #events: CertificateEvents;
+export class CertificateKeeper implements CertificateSource {
+  readonly #options: KeeperOptions;
   #held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
   readonly #checks: RepeatedCheck;
   #first = (): void => {};
 
   constructor(options: KeeperOptions) {
-    const { request, namespace, name, names, trust, clock, events } = options;
-    this.#request = request;
-    this.#namespace = namespace;
-    this.#name = name;
-    this.#names = names;
-    this.#trust = trust;
-    this.#clock = clock;
-    this.#events = events;
+    const { clock, events } = options;
+    this.#options = options;
     this.#checks = new RepeatedCheck({
       check: () => this.#check(),
       failed: (error) => events.failed(error),
@@ -101,29 +88,24 @@ class AuthorityKeeper implements CertificateSource {
   }
 
   async #advance(): Promise<void> {
-    const authority = await authorityInSecret(
-      this.#request,
-      { namespace: this.#namespace, name: this.#name },
-      this.#clock.date(),
-    );
+    const { request, namespace, name, trust, clock } = this.#options;
+    const place = { namespace, name };
+    const authority = await authorityInSecret(request, place, clock.date());
     const trusted = trustedCertificates(authority);
     // All clients must have the CA before the server uses a certificate that it signed.
-    await publishBundle(this.#request, { namespace: this.#namespace, name: this.#name }, trusted);
+    await publishBundle(request, place, trusted);
     await this.#serve(authority);
-    await this.#trust(trusted, authority.current.key);
+    await trust(trusted, authority.current.key);
   }
 
   async #serve({ current }: Authority): Promise<void> {
+    const { names, clock, events } = this.#options;
     const issuer = current.certificate;
-    if (
-      this.#held !== null &&
-      this.#held.issuer === issuer &&
-      !isDue(this.#held.serving, issuer, this.#clock.date())
-    )
-      return;
-    const isFirst = this.#held === null;
-    this.#held = { issuer, serving: await issueServing(current, this.#names, this.#clock.date()) };
-    if (!isFirst) this.#events.changed(this.#held.serving);
+    const held = this.#held;
+    if (held !== null && held.issuer === issuer && !isDue(held.serving, issuer, clock.date())) return;
+    const serving = await issueServing(current, names, clock.date());
+    this.#held = { issuer, serving };
+    if (held !== null) events.changed(serving);
   }
 }
 
@@ -138,4 +120,79 @@ function isDue({ certificate }: CertificateAndKey, issuer: string, now: Date): b
   const end = validToDate.getTime();
   const isCutShort = end === new X509Certificate(issuer).validToDate.getTime();
   return now.getTime() >= end - (isCutShort ? 0 : SERVING_LIFE / 3);
+}
+
+interface RepeatedCheckOptions {
+  /** Writes what third parties may have changed or deleted. */
+  readonly check: () => Promise<unknown>;
+  /** Called after a failure; it is tried again. */
+  readonly failed: (error: Error) => void;
+  readonly clock: Clock;
+}
+
+/** Interval between checks (milliseconds): another replica may have advanced the CA. */
+const LOOK = 600_000;
+/**
+ * The least time between two checks (milliseconds), however often third parties write the same
+ * fields.
+ */
+const LEAST = 1_000;
+const FIRST_RETRY = 1_000;
+
+/** Repeats a check every ten minutes, and when something has changed. */
+export class RepeatedCheck {
+  readonly #options: RepeatedCheckOptions;
+  readonly #pause: CancellableSleep;
+  #isClosed = false;
+  #checkedAt = Number.NEGATIVE_INFINITY;
+  /** A check was requested since the last one began. */
+  #isAsked = false;
+  #cancelSoon = (): void => {};
+  #running: Promise<void> | null = null;
+
+  constructor(options: RepeatedCheckOptions) {
+    this.#options = options;
+    this.#pause = cancellableSleep(options.clock.after);
+  }
+
+  /** Makes the first check at once; resolves when it is closed. */
+  start(): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
+    this.#running ??= this.#run();
+    return this.#running;
+  }
+
+  /** Checks as soon as it may, once it was started. */
+  checkNow(): void {
+    if (this.#isClosed || this.#running === null) return;
+    const { clock } = this.#options;
+    this.#isAsked = true;
+    this.#cancelSoon();
+    this.#cancelSoon = clock.after(Math.max(0, this.#checkedAt + LEAST - clock.now()), this.#pause.wake);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelSoon();
+    this.#pause.wake();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { check, failed, clock } = this.#options;
+    const retries = new BackOff({ first: FIRST_RETRY, longest: LOOK });
+    while (!this.#isClosed) {
+      let wait = LOOK;
+      this.#isAsked = false;
+      this.#checkedAt = clock.now();
+      try {
+        await check();
+        retries.reset();
+      } catch (error) {
+        failed(error as Error);
+        wait = retries.next();
+      }
+      if (!this.#isClosed) await this.#pause.wait(this.#isAsked ? LEAST : wait);
+    }
+  }
 }

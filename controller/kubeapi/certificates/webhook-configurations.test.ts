@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { systemClock } from '../../../lib/process/clock.ts';
 import type { KubeApi, KubeRequest } from '../kube-api.ts';
 import { KubeError } from '../kube-error.ts';
-import { publishToWebhooks } from './webhook-configurations.ts';
-import { WebhookPaths } from './webhook-paths.ts';
+import { publishToWebhooks, WebhookPaths } from './webhook-configurations.ts';
 
 const MUTATING = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/nodewall';
 const VALIDATING = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/nodewall';

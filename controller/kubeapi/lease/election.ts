@@ -54,14 +54,8 @@ interface Observed {
 
 /** Tries to hold a Lease as long as it runs: takes it when it is free or expired, and renews it. */
 export class Election {
-  readonly #store: LeaseStore;
-  readonly #identity: string;
-  readonly #clock: WallClock;
-  readonly #random: () => number;
-  readonly #events: ElectionEvents;
-  readonly #renewDeadline: number;
-  readonly #retry: number;
-  readonly #leaseDurationSeconds: number;
+  readonly #options: ElectionOptions;
+  readonly #times: LeaseTimes;
   #observed: Observed | null = null;
   /** The time until which no other replica can lead; null if this process doesn't lead. */
   #leadsUntil: number | null = null;
@@ -74,22 +68,14 @@ export class Election {
   #announced: string | null = null;
 
   constructor(options: ElectionOptions) {
-    const { store, identity, clock, random, events } = options;
-    this.#store = store;
-    this.#identity = identity;
-    this.#clock = clock;
-    this.#random = random;
-    this.#events = events;
-    const { duration, renewDeadline, retry } = options.times ?? LEASE_TIMES;
-    this.#renewDeadline = renewDeadline;
-    this.#retry = retry;
-    this.#leaseDurationSeconds = Math.ceil(duration / 1000);
-    this.#pause = cancellableSleep(clock.after);
+    this.#options = options;
+    this.#times = options.times ?? LEASE_TIMES;
+    this.#pause = cancellableSleep(options.clock.after);
   }
 
   /** Evaluated at the current time: true only while no other replica can have become leader. */
   isLeader(): boolean {
-    return !this.#isStopped && this.#leadsUntil !== null && this.#clock.now() < this.#leadsUntil;
+    return !this.#isStopped && this.#leadsUntil !== null && this.#options.clock.now() < this.#leadsUntil;
   }
 
   start(): void {
@@ -113,18 +99,18 @@ export class Election {
     this.#cancelExpiry();
     await this.#running;
     const held = this.#observed?.lease;
-    if (held?.spec?.holderIdentity !== this.#identity) return;
+    if (held?.spec?.holderIdentity !== this.#options.identity) return;
     const spec = {
       ...held.spec,
       holderIdentity: '',
       leaseDurationSeconds: 1,
-      renewTime: toMicroTime(this.#clock.date()),
+      renewTime: toMicroTime(this.#options.clock.date()),
     };
     try {
-      await this.#store.replace(held, spec, this.#renewDeadline / 2);
+      await this.#options.store.replace(held, spec, this.#times.renewDeadline / 2);
     } catch (error) {
       // Not released: the other replicas wait until the Lease expires.
-      if (!isKubeError(error, 'Conflict', 'NotFound')) this.#events.failed(error);
+      if (!isKubeError(error, 'Conflict', 'NotFound')) this.#options.events.failed(error);
     }
   }
 
@@ -132,19 +118,19 @@ export class Election {
     if (this.#leadsUntil === null) return;
     this.#leadsUntil = null;
     this.#cancelExpiry();
-    this.#events.lost(reason);
+    this.#options.events.lost(reason);
   }
 
   #observe(lease: Lease): void {
     const holder = lease.spec?.holderIdentity ?? '';
     if (lease.metadata.resourceVersion !== this.#observed?.lease.metadata.resourceVersion) {
-      this.#observed = { lease, at: this.#clock.now() };
+      this.#observed = { lease, at: this.#options.clock.now() };
     }
-    if (holder !== this.#identity)
+    if (holder !== this.#options.identity)
       this.#lose(holder === '' ? 'the Lease was released' : `${holder} took the Lease`);
     if (holder === this.#announced) return;
     this.#announced = holder;
-    this.#events.leader(holder);
+    this.#options.events.leader(holder);
   }
 
   /** `asked` is the time before the request was sent: no other replica saw the write earlier. */
@@ -154,34 +140,34 @@ export class Election {
     // Callers meanwhile were answered that this process does not lead.
     if (this.#leadsUntil !== null && !this.isLeader()) this.#lose('the Lease was renewed too late');
     const wasLeader = this.#leadsUntil !== null;
-    this.#leadsUntil = asked + this.#renewDeadline;
+    this.#leadsUntil = asked + this.#times.renewDeadline;
     this.#cancelExpiry();
     // The response took so long that the renewal has expired already.
-    if (this.#clock.now() >= this.#leadsUntil) {
+    if (this.#options.clock.now() >= this.#leadsUntil) {
       this.#leadsUntil = null;
-      if (wasLeader) this.#events.lost('the Lease was renewed too late');
+      if (wasLeader) this.#options.events.lost('the Lease was renewed too late');
       return;
     }
     const expire = (): void => {
       // A timer may fire slightly early.
-      if (this.isLeader()) this.#cancelExpiry = this.#clock.after(1, expire);
+      if (this.isLeader()) this.#cancelExpiry = this.#options.clock.after(1, expire);
       else this.#lose('the Lease could not be renewed in time');
     };
-    this.#cancelExpiry = this.#clock.after(this.#leadsUntil - this.#clock.now(), expire);
-    if (wasLeader) this.#events.renewed?.(this.#leadsUntil);
-    else this.#events.leading(this.#leadsUntil);
+    this.#cancelExpiry = this.#options.clock.after(this.#leadsUntil - this.#options.clock.now(), expire);
+    if (wasLeader) this.#options.events.renewed?.(this.#leadsUntil);
+    else this.#options.events.leading(this.#leadsUntil);
   }
 
   #specAfter(held: LeaseSpec | undefined): LeaseSpec {
-    const now = toMicroTime(this.#clock.date());
-    const isOurs = held?.holderIdentity === this.#identity;
+    const now = toMicroTime(this.#options.clock.date());
+    const isOurs = held?.holderIdentity === this.#options.identity;
     const acquireTime = isOurs ? (held.acquireTime ?? now) : now;
     const transitions = held?.leaseTransitions ?? 0;
     const leaseTransitions = isOurs || held === undefined ? transitions : transitions + 1;
     return {
       ...held,
-      holderIdentity: this.#identity,
-      leaseDurationSeconds: this.#leaseDurationSeconds,
+      holderIdentity: this.#options.identity,
+      leaseDurationSeconds: Math.ceil(this.#times.duration / 1000),
       acquireTime,
       renewTime: now,
       leaseTransitions,
@@ -189,12 +175,15 @@ export class Election {
   }
 
   async #tryOnce(): Promise<void> {
-    const timeout = this.#renewDeadline / 2;
+    const timeout = this.#times.renewDeadline / 2;
     const known = this.#observed?.lease;
-    if (this.#leadsUntil !== null && known?.spec?.holderIdentity === this.#identity) {
-      const asked = this.#clock.now();
+    if (this.#leadsUntil !== null && known?.spec?.holderIdentity === this.#options.identity) {
+      const asked = this.#options.clock.now();
       try {
-        return this.#hold(await this.#store.replace(known, this.#specAfter(known.spec), timeout), asked);
+        return this.#hold(
+          await this.#options.store.replace(known, this.#specAfter(known.spec), timeout),
+          asked,
+        );
       } catch (error) {
         // Another process wrote the Lease, or the response to an earlier write of this process was
         // lost: read its current state.
@@ -202,26 +191,26 @@ export class Election {
       }
     }
     if (this.#isStopped) return;
-    const lease = await orNull(this.#store.read(timeout));
+    const lease = await orNull(this.#options.store.read(timeout));
     if (this.#isStopped) return;
-    const asked = this.#clock.now();
+    const asked = this.#options.clock.now();
     if (lease === null) {
       this.#lose('the Lease was deleted');
       // Its holder leads until it notices.
       if (this.#observed !== null && this.#isHeldByAnother(this.#observed.lease)) return;
-      return this.#hold(await this.#store.create(this.#specAfter(undefined), timeout), asked);
+      return this.#hold(await this.#options.store.create(this.#specAfter(undefined), timeout), asked);
     }
     this.#observe(lease);
     if (this.#isHeldByAnother(lease)) return;
-    this.#hold(await this.#store.replace(lease, this.#specAfter(lease.spec), timeout), asked);
+    this.#hold(await this.#options.store.replace(lease, this.#specAfter(lease.spec), timeout), asked);
   }
 
   #isHeldByAnother({ spec }: Lease): boolean {
     const holder = spec?.holderIdentity ?? '';
-    if (holder === '' || holder === this.#identity || this.#observed === null) return false;
+    if (holder === '' || holder === this.#options.identity || this.#observed === null) return false;
     return (
-      this.#clock.now() <
-      this.#observed.at + (spec?.leaseDurationSeconds ?? this.#leaseDurationSeconds) * 1000
+      this.#options.clock.now() <
+      this.#observed.at + (spec?.leaseDurationSeconds ?? Math.ceil(this.#times.duration / 1000)) * 1000
     );
   }
 
@@ -232,13 +221,15 @@ export class Election {
         await this.#tryOnce();
       } catch (error) {
         // Two replicas took or created it at the same time, and the other one succeeded.
-        if (!isKubeError(error, 'Conflict', 'AlreadyExists')) this.#events.failed(error);
+        if (!isKubeError(error, 'Conflict', 'AlreadyExists')) this.#options.events.failed(error);
       }
       if (this.#isStopped) return;
       // The random wait separates candidates that start together.
       if (!this.#isDue)
         await this.#pause.wait(
-          this.#leadsUntil === null ? this.#retry * (1 + 1.2 * this.#random()) : this.#retry,
+          this.#leadsUntil === null
+            ? this.#times.retry * (1 + 1.2 * this.#options.random())
+            : this.#times.retry,
         );
     }
   }

@@ -10,7 +10,7 @@ import {
 } from '../../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { egressCompiler } from '../../egress/compile-egress.ts';
-import { LeaseGranter } from '../../egress/lease/lease-granter.ts';
+import { LeaseGranter } from '../../egress/lease/lease-table.ts';
 import { AddressOwners } from '../../egress/owners/address-owners.ts';
 import type { LoadProblem } from '../../watch/source.ts';
 import type { StatusWriter } from '../writer.ts';

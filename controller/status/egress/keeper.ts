@@ -6,10 +6,9 @@ import { WorkQueue } from '../../../lib/process/work-queue.ts';
 import type { Allocation } from '../../egress/allocation.ts';
 import { egressPolicyKey } from '../../egress/class.ts';
 import type { CompiledEgress } from '../../egress/compile-egress.ts';
-import type { AddressOwners } from '../../egress/owners/address-owners.ts';
-import { agentLack, networkLack } from '../../egress/owners/agent-reports.ts';
+import { type AddressOwners, agentLack, networkLack } from '../../egress/owners/address-owners.ts';
 import type { GatewayDecision } from '../../egress/owners/decide-gateway.ts';
-import { parseRevision } from '../../publish/revision.ts';
+import { parseRevision } from '../../publish/resume-log.ts';
 import { EGRESS, WATCHED } from '../../watch/cluster/resources.ts';
 import type { LoadProblem } from '../../watch/source.ts';
 import { toLine } from '../keeper.ts';
@@ -19,13 +18,12 @@ import {
   accepted,
   type EgressConditionState,
   type EgressStatus,
+  type EgressVersion,
   gatewayReady,
   timed,
   type WrittenGatewayStatus,
 } from './egress-status.ts';
-import type { EgressVersion } from './egress-versions.ts';
-import { type EgressPolicyFacts, policyStatus } from './policy-status.ts';
-import { type PolicyPods, podsOfPolicies } from './realized-policies.ts';
+import { type EgressPolicyFacts, type PolicyPods, podsOfPolicies, policyStatus } from './policy-status.ts';
 
 /** A state as it was compiled and published. */
 export interface EgressState {

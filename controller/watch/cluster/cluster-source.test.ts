@@ -13,10 +13,9 @@ import {
 import { until as poll } from '../../../test/kernel/until.ts';
 import { cases } from '../../../test/properties/runs.ts';
 import type { Snapshot } from '../source.ts';
-import { type ClusterSource, type ClusterSourceOptions, clusterSource } from './cluster-source.ts';
-import type { FailureReason } from './failure.ts';
-import type { WatchNotice } from './watch-notice.ts';
-import type { WatchTimes } from './watch-times.ts';
+import { ClusterSource, type ClusterSourceOptions } from './cluster-source.ts';
+import type { FailureReason } from './transport.ts';
+import type { WatchNotice, WatchTimes } from './watch-failures.ts';
 
 const PODS = '/api/v1/pods';
 const NODES = '/api/v1/nodes';
@@ -54,7 +53,7 @@ const policy = (name: string, spec: object = {}, uid = 'u'): FakeObject => {
 const service = (name: string): FakeObject => ({ metadata: { name, namespace: 'default' }, spec: {} });
 const tier = (name: string, priority: unknown): FakeObject => ({ metadata: { name }, spec: { priority } });
 
-describe('clusterSource', () => {
+describe('ClusterSource', () => {
   let api: FakeApi;
   let source: ClusterSource;
   let latest: Snapshot | null;
@@ -77,7 +76,7 @@ describe('clusterSource', () => {
     latest = null;
     notices = [];
     happened = new EventEmitter();
-    source = clusterSource({
+    source = new ClusterSource({
       kubeConfig,
       quiet: 1,
       longest: 10,

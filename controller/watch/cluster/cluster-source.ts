@@ -15,13 +15,12 @@ import type { ValidateOptions } from '../../../apis/validate/object.ts';
 import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/timers.ts';
 import { sameItems } from '../../../lib/sharing/lists.ts';
-import { OBJECT_EXTENSION } from '../../extension/objects.ts';
+import { OBJECT_EXTENSION } from '../../extension/egress.ts';
 import { compareProblems } from '../assemble.ts';
 import { LIST_OF_KIND } from '../content.ts';
-import { sameValue } from '../same-value.ts';
+import { sameValue } from '../keep-objects.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
-import { documenting } from './document.ts';
-import { Documents } from './documents.ts';
+import { Documents, documenting } from './documents.ts';
 import type { StoreChange } from './object-store.ts';
 import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
 import {
@@ -38,8 +37,7 @@ import { sortedList } from './sorted-list.ts';
 import { narrowing, objectOf, problemsOf, type StoredObject } from './stored-object.ts';
 import { TenantTurns } from './tenant-turns.ts';
 import { type ApiTransport, apiTransport } from './transport.ts';
-import type { WatchMetrics, WatchNotice } from './watch-notice.ts';
-import { WATCH_TIMES, type WatchTimes } from './watch-times.ts';
+import { WATCH_TIMES, type WatchMetrics, type WatchNotice, type WatchTimes } from './watch-failures.ts';
 
 export interface ClusterSourceOptions extends ValidateOptions, Partial<DebounceTimes> {
   /** Its current context has the API server and the credentials. */
@@ -57,46 +55,13 @@ export interface ClusterSourceOptions extends ValidateOptions, Partial<DebounceT
  */
 export type Deliver = (snapshot: Snapshot, publishes: () => void) => void | Promise<void>;
 
-export interface ClusterSource extends ObjectSource {
-  /**
-   * Starts, and returns at once. The first snapshot is delivered when every resource has been
-   * listed; it is complete, as are all later ones. Part of a cluster is never delivered, because
-   * policies would be rejected for references to objects that are not listed yet. The next one
-   * waits until `deliver` has ended.
-   */
-  start(deliver: Deliver): Promise<void>;
-  /** Resolves after the first snapshot was delivered; never if the source is closed before that. */
-  readonly synced: Promise<void>;
-  /**
-   * Whether tiers, groups and policies are those of the API server; false while a watch of them is
-   * broken, or was only just restored.
-   */
-  isCurrent(): boolean;
-  /** Resolves when the snapshot of what was received so far has been delivered. */
-  flush(): Promise<void>;
-  /** Proves all watches; the snapshot of what they received has been delivered then. */
-  prove(): Promise<void>;
-  /**
-   * How far each watch had come when the published snapshot was made, or now if no later event
-   * changed anything. In the same order in every controller.
-   */
-  positions(): readonly WatchPosition[];
-  /** The number of changes that watch events missed and a relist found, of all resources. */
-  corrections(): number;
-  /** One element for each resource. */
-  metrics(): readonly WatchMetrics[];
-}
-
 /**
  * The objects of a cluster, from its API: listed, watched, and delivered again after every change.
  * An object that becomes invalid keeps its last valid version. Unchanged objects and lists are the
  * same JavaScript objects.
  */
-export function clusterSource(options: ClusterSourceOptions): ClusterSource {
-  return new WatchedCluster(options);
-}
-
-class WatchedCluster implements ClusterSource {
+export class ClusterSource implements ObjectSource {
+  /** Resolves after the first snapshot was delivered; never if the source is closed before that. */
   readonly synced: Promise<void>;
   readonly #settle: () => void;
   readonly #transport: ApiTransport;
@@ -139,6 +104,12 @@ class WatchedCluster implements ClusterSource {
     this.#ofTenants = new Set(documented.flatMap(({ resource, of }) => (isOfTenants(resource) ? [of] : [])));
   }
 
+  /**
+   * Starts, and returns at once. The first snapshot is delivered when every resource has been
+   * listed; it is complete, as are all later ones. Part of a cluster is never delivered, because
+   * policies would be rejected for references to objects that are not listed yet. The next one
+   * waits until `deliver` has ended.
+   */
   async start(receiver: Deliver): Promise<void> {
     this.#deliver = receiver;
     for (const one of this.#reflectors) one.start();
@@ -151,20 +122,30 @@ class WatchedCluster implements ClusterSource {
     this.#transport.close();
   }
 
+  /**
+   * Whether tiers, groups and policies are those of the API server; false while a watch of them is
+   * broken, or was only just restored.
+   */
   isCurrent(): boolean {
     return this.#own.every((one) => one.isCurrent());
   }
 
+  /** Proves all watches; the snapshot of what they received has been delivered then. */
   async prove(): Promise<void> {
     await Promise.all(this.#reflectors.map((one) => one.prove()));
     await this.#publishAll();
   }
 
+  /** Resolves when the snapshot of what was received so far has been delivered. */
   async flush(): Promise<void> {
     if (this.#isPending) await this.#timer.now();
     else await this.#delivery;
   }
 
+  /**
+   * How far each watch had come when the published snapshot was made, or now if no later event
+   * changed anything. In the same order in every controller.
+   */
   positions(): readonly WatchPosition[] {
     return this.#isPending || this.#delivery !== null ? this.#positions : this.#reached();
   }
@@ -175,10 +156,12 @@ class WatchedCluster implements ClusterSource {
     return this.#reflectors.map((one, i) => (isBehind(one) && this.#positions[i]) || one.position());
   }
 
+  /** The number of changes that watch events missed and a relist found, of all resources. */
   corrections(): number {
     return this.#reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0);
   }
 
+  /** One element for each resource. */
   metrics(): readonly WatchMetrics[] {
     return this.#reflectors.map((one) => one.metrics());
   }

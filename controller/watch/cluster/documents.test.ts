@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Document, documenting } from './document.ts';
-import { Documents } from './documents.ts';
+import { type Document, Documents, documenting } from './documents.ts';
 import { GUARDRAIL, NODEWALL_API } from './resources.ts';
 
 const RESOURCES = new Map([...NODEWALL_API, GUARDRAIL].map((resource) => [resource.kind, resource]));

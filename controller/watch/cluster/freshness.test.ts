@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { KubeConfig } from '@kubernetes/client-node';
 import { type FakeApi, fakeApi } from '../../../test/fake/fake-api.ts';
 import type { Snapshot } from '../source.ts';
-import { type ClusterSource, clusterSource } from './cluster-source.ts';
+import { ClusterSource } from './cluster-source.ts';
 import { Freshness } from './freshness.ts';
 
 describe('Freshness', () => {
@@ -58,7 +58,7 @@ interface Delivery {
   readonly end: () => void;
 }
 
-describe('flush of a clusterSource', () => {
+describe('flush of a ClusterSource', () => {
   let api: FakeApi;
   let source: ClusterSource;
   let deliveries: Delivery[];
@@ -74,7 +74,7 @@ describe('flush of a clusterSource', () => {
     deliveries = [];
     ends = [];
     arrived = () => {};
-    source = clusterSource({ kubeConfig, quiet: 1, longest: 10 });
+    source = new ClusterSource({ kubeConfig, quiet: 1, longest: 10 });
     void source.start(({ objects }: Snapshot, publishes) => {
       const { promise, resolve: end } = Promise.withResolvers<void>();
       deliveries.push({ nodes: objects.nodes.map(({ name }) => name).join(' '), publishes, end });

@@ -1,16 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { toWatchFailure, WatchFailure } from './failure.ts';
-import type { Provable } from './freshness.ts';
+import { type Provable, VersionWait } from './freshness.ts';
 import { type Narrow, ObjectStore, type PartialList, type StoreChange } from './object-store.ts';
 import { ResourceLister } from './resource-lister.ts';
 import type { Resource } from './resources.ts';
-import type { ApiGet } from './transport.ts';
-import { VersionWait } from './version-wait.ts';
-import { parseWatchEvent } from './watch-event.ts';
-import { lackedRight, WatchFailures } from './watch-failures.ts';
-import { type WatchEvent, type WatchMetrics, type WatchNotice, watchCounts } from './watch-notice.ts';
-import { WatchRequest } from './watch-request.ts';
-import { between, type WatchTimes } from './watch-times.ts';
+import { type ApiGet, toWatchFailure, WatchFailure } from './transport.ts';
+import {
+  between,
+  lackedRight,
+  type WatchEvent,
+  WatchFailures,
+  type WatchMetrics,
+  type WatchNotice,
+  type WatchTimes,
+  watchCounts,
+} from './watch-failures.ts';
+import { parseWatchEvent, WatchRequest } from './watch-request.ts';
 
 export interface ReflectorOptions<T> {
   readonly resource: Resource;

@@ -1,12 +1,12 @@
+import { asFields } from '../../../apis/schema/json-schema.ts';
 import { LineSplitter } from '../../../lib/process/body.ts';
 import { type Watchdog, watchdog } from '../../../lib/process/timers.ts';
-import { toWatchFailure, WatchFailure } from './failure.ts';
-import { throwRefusal } from './raw-object.ts';
+import { type RawObject, statusFailure, throwRefusal, toRawObject, toVersion } from './object-store.ts';
 import { type Resource, resourcePath } from './resources.ts';
-import type { ApiAnswer, ApiGet } from './transport.ts';
-import { between, type WatchTimes } from './watch-times.ts';
+import { type ApiAnswer, type ApiGet, toWatchFailure, WatchFailure } from './transport.ts';
+import { between, type WatchTimes } from './watch-failures.ts';
 
-export interface WatchRequestOptions {
+interface WatchRequestOptions {
   readonly resource: Resource;
   readonly get: ApiGet;
   readonly times: WatchTimes;
@@ -90,5 +90,34 @@ export class WatchRequest {
       this.#options.received(lines);
     }
     splitter.end();
+  }
+}
+
+/** One line of a watch (metav1.WatchEvent). */
+type WatchEvent =
+  | { readonly kind: 'put' | 'delete'; readonly object: RawObject }
+  | { readonly kind: 'bookmark'; readonly version: number };
+
+/** Throws a WatchFailure for an ERROR event, and for anything that is not an event. */
+export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw new WatchFailure('malformed', `an event is not valid JSON: ${(cause as Error).message}`, { cause });
+  }
+  const { type, object } = asFields(value) ?? {};
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+      return { kind: 'put', object: toRawObject(object, resource) };
+    case 'DELETED':
+      return { kind: 'delete', object: toRawObject(object, resource) };
+    case 'BOOKMARK':
+      return { kind: 'bookmark', version: toVersion(asFields(asFields(object)?.metadata)?.resourceVersion) };
+    case 'ERROR':
+      throw statusFailure(object);
+    default:
+      throw new WatchFailure('malformed', `unknown type of event: ${JSON.stringify(type)}`);
   }
 }
