@@ -7,7 +7,7 @@ import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
 import { closed, everything } from './clients.ts';
-import { ControlPlane } from './served.ts';
+import { ControlPlane } from './control-plane.ts';
 
 const REPORT = nodeReport('node-3', 'e.1');
 const LIMITS = {

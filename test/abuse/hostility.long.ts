@@ -15,7 +15,7 @@ import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { until } from '../kernel/until.ts';
 import { ACTORS, type Actor } from './hostile-actors.ts';
 import { HIDDEN, type HostileWorld, hostileWorld } from './hostile-world.ts';
-import { rssOfTree } from './running-controller.ts';
+import { rssOfTree } from './memory.ts';
 
 const MINUTES = Number(process.env.NODEWALL_MINUTES ?? '10');
 const SEED = Number(process.env.NODEWALL_SEED ?? Math.floor(Math.random() * 2 ** 31));

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +11,7 @@ import { succeeds, until } from '../kernel/until.ts';
 import { DIE_WITH_PARENT } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { Clients, type Ports } from './clients.ts';
+import { rssOfTree } from './memory.ts';
 
 interface Served {
   readonly ca: string;
@@ -123,25 +123,4 @@ function kubeconfig(server: string): object {
     contexts: [{ name, context: { cluster: name, user: name } }],
     'current-context': name,
   };
-}
-
-/** Resident memory of a process and its children (bytes); 0 of those that have ended. */
-export function rssOfTree(pid: number): number {
-  return [pid, ...childrenOf(pid)].reduce((sum, one) => sum + rssOf(one), 0);
-}
-
-function childrenOf(pid: number): number[] {
-  return text(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number);
-}
-
-function rssOf(pid: number): number {
-  return 4096 * Number(text(`/proc/${pid}/statm`).split(' ')[1] ?? 0);
-}
-
-function text(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
 }

@@ -3,11 +3,8 @@
  * and the port of health and metrics. Measures the delays of its own main thread, as the Lease and
  * heartbeats would have them.
  */
-
-import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
@@ -22,12 +19,12 @@ import type { AdmissionObjects } from '../../controller/webhook/admission.ts';
 import { AdmissionProcess } from '../../controller/webhook/admission-process.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { serveMetrics } from '../../lib/process/metrics-server.ts';
-import { type Authority, type Certificate, createAuthority } from '../cluster/certificates.ts';
 import { plainStep } from './bodies.ts';
-import { Clients, identityOf, type Ports } from './clients.ts';
-import { rssOfTree } from './running-controller.ts';
+import type { Ports } from './clients.ts';
+import { identityOf } from './clients.ts';
+import { rssOfTree } from './memory.ts';
 
-interface ServedInput {
+export interface ServedInput {
   readonly key: string;
   readonly cert: string;
   /** Of the front proxy. */
@@ -36,7 +33,7 @@ interface ServedInput {
 }
 
 /** Since the last call. */
-interface ServedStats {
+export interface ServedStats {
   /** Bytes, of the process and its children. */
   readonly rss: number;
   /** The worst delay of a timer (milliseconds). */
@@ -150,49 +147,4 @@ function objects(): AdmissionObjects {
     return { kind: 'Node', name: `node-${index}`, labels: {}, addresses: [`192.0.2.${index}`] } as const;
   });
   return { ...NO_OBJECTS, nodes, policies: policies.flat() };
-}
-
-/** The servers of a controller in a process of their own (served.ts), and clients of them. */
-export class ControlPlane extends Clients {
-  readonly #child: ChildProcess;
-  readonly #proxies: Authority;
-
-  private constructor(child: ChildProcess, ports: Ports, ca: string, proxies: Authority) {
-    super(ports, ca);
-    this.#child = child;
-    this.#proxies = proxies;
-  }
-
-  static async start(limits: ServedInput['limits'] = {}): Promise<ControlPlane> {
-    const authorities = [await createAuthority('servers'), await createAuthority('front proxies')] as const;
-    const pair = await authorities[0].issue({ commonName: 'c', names: ['localhost'], usage: 'server' });
-    const input = { key: pair.key, cert: pair.certificate, clientCa: authorities[1].certificate, limits };
-    const child = fork(join(import.meta.dirname, 'served.ts'), [JSON.stringify(input)], { execArgv: [] });
-    const [ports] = (await once(child, 'message')) as [Ports];
-    return new ControlPlane(child, ports, authorities[0].certificate, authorities[1]);
-  }
-
-  /** Ends the attackers, and the process. */
-  async close(): Promise<void> {
-    this.endClients();
-    if (this.#child.exitCode !== null) throw new Error('the controller has ended');
-    this.#child.disconnect();
-    await once(this.#child, 'exit');
-  }
-
-  frontProxy(commonName = 'front-proxy-client'): Promise<Certificate> {
-    return this.#proxies.issue({ commonName, usage: 'client' });
-  }
-
-  /** Values are those since the last call. */
-  async stats(): Promise<ServedStats> {
-    this.#child.send('stats');
-    const [stats] = (await once(this.#child, 'message')) as [ServedStats];
-    return stats;
-  }
-
-  /** A change for all agents. */
-  change(): void {
-    this.#child.send('change');
-  }
 }

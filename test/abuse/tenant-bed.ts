@@ -26,7 +26,7 @@ import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
-import { rssOfTree } from './running-controller.ts';
+import { rssOfTree } from './memory.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 const GATEWAYS = ['gw-1', 'gw-2'] as const;
