@@ -60,7 +60,7 @@ const FIRST =
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',
   'agent/record/recorder.test.ts',
-  'agent/record/rotating-file.test.ts',
+  'agent/record/writer.rotating-file.test.ts',
   'lib/process/state-file.test.ts',
   'test/fake/real-apply.test.ts',
   'test/fake/contract.test.ts',

@@ -1,6 +1,6 @@
 /**
- * Run by agent/record/rotating-file.test.ts in a mount namespace: a small disk runs full, and is
- * made larger.
+ * Run by agent/record/writer.rotating-file.test.ts in a mount namespace: a small disk runs full,
+ * and is made larger.
  */
 
 import { execFileSync } from 'node:child_process';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
-import { relative } from 'node:path';
+import { existsSync, globSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { filesBelow, ROOT, readSource } from './source-file.ts';
 
 const FOLDERS = ['agent', 'apis', 'build', 'cli', 'console', 'controller', 'lib', 'perf', 'test'];
@@ -13,6 +13,15 @@ describe('suites of tests', () => {
     const files = FOLDERS.flatMap((folder) => filesBelow(folder)).filter((path) => path.endsWith('.test.ts'));
     assert.deepEqual(
       files.filter((path) => !run.has(path)),
+      [],
+    );
+  });
+
+  it('treat none but existing files in a way of their own', () => {
+    const named = readSource('test/run.ts').match(/(?<=')\w[\w./-]*\.ts(?=')/g) ?? [];
+    assert.ok(named.length > 8, `${named.length}`);
+    assert.deepEqual(
+      named.filter((path) => !existsSync(join(ROOT, path))),
       [],
     );
   });
