@@ -4,6 +4,7 @@ import { Ipset, IpsetError } from 'ipset-ts';
 import { Nftables } from 'nftables-napi';
 import { CommandError } from '../../../lib/process/exit.ts';
 import { removeRules, removeSets } from '../../apply/iptables/remove.ts';
+import { countedRules } from '../../apply/iptables/saved.ts';
 import { IptablesError, type IptablesTools, type Variant, variantTools } from '../../apply/iptables/tools.ts';
 import { whereNfTablesIs } from '../../apply/netlink/kernel.ts';
 import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
@@ -37,7 +38,6 @@ export const iptablesPort: DataplanePort = {
     return (await new IptablesReconciler(tools).plan(iptablesRenderer(config)(state))).text();
   },
   async counts() {
-    const { countedRules } = await import('../../apply/iptables/saved.ts');
     for (const variant of ['nft', 'legacy'] as const) {
       const tools = await holdingTools(variant);
       const table = tools === null ? null : countedRules({ 4: await tools.save(4), 6: await tools.save(6) });
