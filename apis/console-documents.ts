@@ -4,7 +4,7 @@
  */
 
 import type { Verdict } from './flow.ts';
-import type { FindingKind } from './lint/list-findings.ts';
+import type { FindingKind } from './lint/finding.ts';
 import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from './objects.ts';
 
 /** Packets that rules dropped and rejected, now and over a day. */

@@ -7,7 +7,7 @@ import {
 } from '../agent/inspect/seen-lint.ts';
 import { toTime } from '../agent/record/record-filter.ts';
 import type { NodeState } from '../apis/compiled.ts';
-import type { FindingKind, SeenFindingKind } from '../apis/lint/list-findings.ts';
+import type { FindingKind, SeenFindingKind } from '../apis/lint/finding.ts';
 import { nameResolver } from '../apis/names.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
 import { compile } from '../controller/compile/compile.ts';

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
-import { FINDING_KINDS, SEEN_FINDING_KINDS } from '../apis/lint/list-findings.ts';
+import { FINDING_KINDS, SEEN_FINDING_KINDS } from '../apis/lint/finding.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import {
   againstCluster,

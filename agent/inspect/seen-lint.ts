@@ -1,4 +1,4 @@
-import type { SeenFindingKind } from '../../apis/lint/list-findings.ts';
+import type { SeenFindingKind } from '../../apis/lint/finding.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { addToList } from '../../lib/sharing/lists.ts';

@@ -6,7 +6,8 @@ import { Leaves, type PreparedRule } from '../difference/entry.ts';
 import { mayMatchFlowsOf } from '../difference/same-flows.ts';
 import { SetTable } from '../difference/set-table.ts';
 import { type List, RULE_LISTS, type Side, sideOf } from '../difference/side.ts';
-import { type Finding, findingsOf } from './list-findings.ts';
+import type { Finding } from './finding.ts';
+import { findingsOf } from './list-findings.ts';
 import { type LintedRule, ListLint, type PeerSpace } from './list-lint.ts';
 
 /** A node's state, registered. */

@@ -1,6 +1,6 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import type { Lint, LintFinding } from '../../apis/console-documents.ts';
-import type { FindingKind } from '../../apis/lint/list-findings.ts';
+import type { FindingKind } from '../../apis/lint/finding.ts';
 import { getDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
 import { flowLink } from '../view/links.ts';

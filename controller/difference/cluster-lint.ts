@@ -1,6 +1,6 @@
 import type { Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { DecidingRule } from '../../apis/difference/row.ts';
-import { FINDING_KINDS, type Finding } from '../../apis/lint/list-findings.ts';
+import { FINDING_KINDS, type Finding } from '../../apis/lint/finding.ts';
 import { StateLint, type StateLintOptions } from '../../apis/lint/state-lint.ts';
 import { nodeView } from '../publish/node-view.ts';
 import { nodeClasses } from './cluster-difference.ts';

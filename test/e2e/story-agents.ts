@@ -12,7 +12,7 @@ import { type Origin, programOf, SERVICE_PORT } from './story-controllers.ts';
 
 /** Milliseconds; an agent that was refused for long tries again after 30 s. */
 const LIMIT = 90_000;
-/** What stays of anti-spoofing where the last rule is gone (unused-base-chains.ts). */
+/** What stays of anti-spoofing where the last rule is gone (agent/apply/plan/current-state.ts). */
 const UNUSED = /\tchain forward \{\n\t\ttype filter hook forward priority filter; policy accept;\n\t\}\n/;
 
 /**

@@ -299,7 +299,7 @@ type Listing = Record<string, readonly string[]> | null;
 export async function listing(kernel: Pick<Kernel, 'snapshot' | 'elements'>): Promise<Listing> {
   const table = await kernel.snapshot();
   if (table === null) return null;
-  // One that is not needed any more stays, without rules (apply/retired.ts).
+  // One that is not needed any more stays, without rules (plan/current-state.ts).
   const retired = ['prerouting', 'forward'];
   const chains = table.chains.filter(({ name, rules }) => !retired.includes(name) || rules.length > 0);
   const lines: [string, string[]][] = chains.map(({ name, base, rules }) => [
