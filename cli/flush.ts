@@ -9,10 +9,9 @@ import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/f
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { lineFor } from './cluster-api.ts';
-import { endText } from './egress/egress-who.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
-import { recordText } from './record-text.ts';
+import { endText, recordText } from './record-text.ts';
 
 interface FlushOptions {
   readonly stateDir: string;

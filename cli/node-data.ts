@@ -1,5 +1,5 @@
-import { type InterfaceGroup, inspectInterfaceGroups } from '../agent/inspect/interface-groups.ts';
-import { knownNames, type NamesInForce } from '../agent/inspect/saved-state.ts';
+import type { InterfaceGroup } from '../agent/inspect/interface-groups.ts';
+import type { NamesInForce } from '../agent/inspect/saved-state.ts';
 import { groupName } from '../agent/interfaces/classify.ts';
 import type { Config } from '../apis/config.ts';
 import type { NodeData } from '../apis/node-question.ts';
@@ -45,7 +45,10 @@ interface InterfacesOptions extends OfNode {
  */
 export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
-  const here = () => inspectInterfaceGroups(options.stateDir, config, warn);
+  const here = async () => {
+    const { inspectInterfaceGroups } = await import('../agent/inspect/interface-groups.ts');
+    return await inspectInterfaceGroups(options.stateDir, config, warn);
+  };
   const rows = await fromNode(options, 'interfaces', new URLSearchParams(), here);
   await print(options.output === 'json' ? json(rows) : interfacesTable(rows, config));
   return EXIT.done;
@@ -83,7 +86,8 @@ interface NamesOptions extends OfNode {
 export async function namesCommand(options: NamesOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const none = new URLSearchParams();
-  const known = await fromNode(options, 'names', none, () => knownNames(options.stateDir));
+  const here = async () => (await import('../agent/inspect/saved-state.ts')).knownNames(options.stateDir);
+  const known = await fromNode(options, 'names', none, here);
   await print(options.output === 'json' ? json(known) : namesTable(known));
   return EXIT.done;
 }

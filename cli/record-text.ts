@@ -118,3 +118,9 @@ export function oneLine(message: string, most = 160): string {
   const text = printable(first);
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
+
+/** As in `10.0.0.1:443` and `[2001:db8::1]:443`. */
+export function endText(address: string, port: number | undefined): string {
+  if (port === undefined) return address;
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+}

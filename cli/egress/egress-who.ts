@@ -14,6 +14,7 @@ import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { loadConfig } from '../load.ts';
 import { json, print, table } from '../output.ts';
+import { endText } from '../record-text.ts';
 import { loadEgressObjects } from './egress-status.ts';
 
 interface EgressWhoOptions {
@@ -185,9 +186,4 @@ function whoText(bindings: readonly (GatewayBinding & Now)[]): string {
     ['begun', 'ended', 'protocol', 'pod address', 'pod', 'seen as', 'destination', 'policy', 'bytes'],
     rows,
   );
-}
-
-export function endText(address: string, port: number | undefined): string {
-  if (port === undefined) return address;
-  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }
