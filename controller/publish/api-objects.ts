@@ -4,7 +4,7 @@ import { type NodeReport, nodePhase } from '../../apis/node-report.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { VIEW_EXTENSION } from '../extension/egress.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import { claimedText } from '../index/accepted-addresses.ts';
 import type { NodeCounts } from './changes.ts';
 

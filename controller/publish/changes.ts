@@ -3,7 +3,7 @@ import { nodeMessage } from '../../apis/wire.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange, sameItems } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
-import { VIEW_EXTENSION } from '../extension/egress.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import {
   type Audience,
   addressSetUpdate,

@@ -2,7 +2,7 @@ import type { Compiled } from '../../apis/compiled.ts';
 import { HELD_KINDS, type HeldKind, type HeldView } from '../../apis/held-view.ts';
 import { type Endpoints, type GateUpdate, toWrittenEndpoints, type Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
-import { VIEW_EXTENSION } from '../extension/egress.ts';
+import { VIEW_EXTENSION } from '../extension/view.ts';
 import type { NodeCounts, PublishedState } from './changes.ts';
 import type { Bodies, GroupContent, Line, Span } from './messages.ts';
 

@@ -4,7 +4,7 @@ import type { NodeReport } from '../../apis/node-report.ts';
 import type { GateValue } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
 import type { PublishedEgress } from '../egress/egress-compiling.ts';
-import { compileExtension } from '../extension/egress.ts';
+import { compileExtension } from '../extension/compile.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { Hub } from '../publish/hub.ts';
 import { NodeReports } from '../publish/node-reports.ts';

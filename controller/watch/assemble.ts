@@ -14,7 +14,7 @@ import { formatPath } from '../../apis/validate/problem.ts';
 import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import { checkTiers } from '../../apis/validate/tier.ts';
 import { compareText } from '../../lib/sharing/lists.ts';
-import { OBJECT_EXTENSION } from '../extension/egress.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { type FileContent, LIST_OF_KIND, type Listed, type Undecided } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';

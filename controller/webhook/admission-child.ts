@@ -1,7 +1,7 @@
 import { readSync } from 'node:fs';
 import { serveMirrored } from '../../lib/process/mirrored-process.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
-import { OBJECT_EXTENSION } from '../extension/egress.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import type { AdmissionStep, AdmissionWorld } from './admission.ts';
 import { admitBody, type BodyAdmission } from './admit-body.ts';
 import { NO_LISTS, type WorldLists } from './world-mirror.ts';

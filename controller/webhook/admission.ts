@@ -19,8 +19,8 @@ import { type ValidateOptions, validateObject } from '../../apis/validate/object
 import type { ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { ruleNames } from '../compile/policy-rules.ts';
-import { OBJECT_EXTENSION } from '../extension/egress.ts';
 import type { AdmissionExtension, ExtensionObjects } from '../extension/extension.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import {
   type Consequences,
   consequences,

@@ -1,8 +1,8 @@
 import { type ClusterObject, type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import type { NamedChange } from '../../lib/process/mirrored-process.ts';
 import { listChange, sameItems } from '../../lib/sharing/lists.ts';
-import { OBJECT_EXTENSION } from '../extension/egress.ts';
 import type { AddressedPod } from '../extension/extension.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { LIST_NAMES } from '../watch/content.ts';
 import type { AdmissionObjects, AdmissionWorld } from './admission.ts';
 import { podAccessObjects } from './pod-access.ts';

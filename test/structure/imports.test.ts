@@ -109,6 +109,17 @@ describe('imports', () => {
     assert.deepEqual(wrong, []);
   });
 
+  it('load nothing that compiles egress into the processes beside the controller', () => {
+    const compiler = 'controller/egress/compile-egress.ts';
+    assert.ok(loadedBy('controller/run/controller.ts').includes(compiler));
+    const children = SOURCES.filter((path) => /^controller\/.*-child\.ts$/.test(path));
+    assert.equal(children.length, 4, children.join());
+    assert.deepEqual(
+      children.filter((path) => loadedBy(path).includes(compiler)),
+      [],
+    );
+  });
+
   it('form no cycles, type imports included', () => {
     const known = new Set(SOURCES);
     const state = new Map<string, 'open' | 'done'>();
@@ -136,8 +147,8 @@ describe('imports', () => {
 });
 
 /** Files of the repository that a file imports, workspaces by their folder. */
-function ownImports(path: string): string[] {
-  return importsOf(path, readSource(path)).flatMap((target) => {
+function ownImports(path: string, text = readSource(path)): string[] {
+  return importsOf(path, text).flatMap((target) => {
     if (target === null) return [];
     const workspace = WORKSPACES[target];
     if (workspace !== undefined) return isWithin(workspace, path) ? [] : [workspace];
@@ -146,12 +157,17 @@ function ownImports(path: string): string[] {
 }
 
 /** The files, and what they import, without tests. */
-function reachable(paths: readonly string[]): string[] {
+function reachable(paths: readonly string[], read = readSource): string[] {
   const found = new Set(paths.filter((path) => !path.endsWith('.test.ts')));
   for (const path of found) {
-    for (const target of ownImports(path)) if (target.endsWith('.ts')) found.add(target);
+    for (const target of ownImports(path, read(path))) if (target.endsWith('.ts')) found.add(target);
   }
   return [...found].sort();
+}
+
+/** What a process loads that starts with a file: imports of types are gone then. */
+function loadedBy(path: string): string[] {
+  return reachable([path], (file) => readSource(file).replaceAll(/^(import|export) type\s[^;]*;/gm, ''));
 }
 
 function withoutStrings(text: string): string {

@@ -15,7 +15,7 @@ import type { ValidateOptions } from '../../../apis/validate/object.ts';
 import { formatPath } from '../../../apis/validate/problem.ts';
 import { Debounce, type DebounceTimes } from '../../../lib/process/timers.ts';
 import { sameItems } from '../../../lib/sharing/lists.ts';
-import { OBJECT_EXTENSION } from '../../extension/egress.ts';
+import { OBJECT_EXTENSION } from '../../extension/objects.ts';
 import { compareProblems } from '../assemble.ts';
 import { LIST_OF_KIND } from '../content.ts';
 import { sameValue } from '../keep-objects.ts';
