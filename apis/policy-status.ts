@@ -11,7 +11,7 @@ import type { JsonSchema } from './schema/json-schema.ts';
 
 /**
  * The `status` of a ClusterNetworkPolicy, which the controller writes through the status
- * subresource. Its schema is schema/policy-status.ts.
+ * subresource.
  */
 
 export const POLICY_PHASES = [

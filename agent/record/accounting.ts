@@ -59,7 +59,7 @@ export const NO_ACCOUNTS: SavedAccounts = { chains: [], rules: {} };
 
 /**
  * Packets and bytes of each rule for as long as the rule exists. The kernel counts per chain (with
- * iptables: per rule, see apply/iptables/counted.ts), and a chain is deleted when the text of its
+ * iptables: per rule, see apply/iptables/saved.ts), and a chain is deleted when the text of its
  * rule changes, when the table is replaced, and at a reboot. The last counters of a deleted chain
  * are added to those of its rule.
  *

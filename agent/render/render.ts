@@ -267,11 +267,11 @@ function passChain(
 
 /**
  * How many chains may call each other below the first chain of an index. Around them are the base
- * chain, the entry chain, the protocol chain, possibly the front (index/front.ts), a rule, possibly
- * its record chain, and the pass chain or the reject chain. If there are two indexes, a packet that
- * passes goes through both, and takes 9 to 14 of the 16 levels that the kernel allows: twice the
- * entry chain, the protocol chain and possibly the failsafe index; there the front has no chains. A
- * record chain rejects by itself (rule-chain.ts).
+ * chain, the entry chain, the protocol chain, possibly the front (index/dispatch.ts), a rule,
+ * possibly its record chain, and the pass chain or the reject chain. If there are two indexes, a
+ * packet that passes goes through both, and takes 9 to 14 of the 16 levels that the kernel allows:
+ * twice the entry chain, the protocol chain and possibly the failsafe index; there the front has no
+ * chains. A record chain rejects by itself (rule-chain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: IndexTraffic, config: Config): number {
   const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config)).length;

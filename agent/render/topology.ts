@@ -226,7 +226,7 @@ const PROTOCOL_OF: Readonly<Partial<Record<Exemption, L4Protocol>>> = {
 
 /**
  * The exemptions that are for packets of one protocol, by protocol. Only such packets are compared
- * with them, as they stand behind the first index's look-up of the protocol (index/front.ts).
+ * with them, as they stand behind the first index's look-up of the protocol (index/dispatch.ts).
  */
 export function protocolExemptions(direction: Direction, config: Config): Map<L4Protocol, NftRule[]> {
   const known = { config, localPods: [], tunnel: [] };

@@ -28,7 +28,7 @@ const MOST_OBJECTS = 10_000;
 const LISTS_AT_ONCE = 8;
 const PODS_AT_ONCE = 16;
 /**
- * With four questions each; the controllers answer so many of a user at a time (caller-limits.ts).
+ * With four questions each; the controllers answer so many of a user at a time (publish/limits.ts).
  */
 const NODES_AT_ONCE = 16;
 /** Milliseconds for a list's page; a question to a node, or for a pod's log, has its own. */

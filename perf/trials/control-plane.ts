@@ -20,8 +20,8 @@ import { median } from '../measure/statistics.ts';
 import { answer, timed, trialInput } from './trial.ts';
 
 /**
- * A file with a page of a list a line (generate/controlplane.ts); how many changes of each kind are
- * tried.
+ * A file with a page of a list a line (generate/control-plane.ts); how many changes of each kind
+ * are tried.
  */
 const { pages, changes } = trialInput<{ pages: string; changes: number }>();
 

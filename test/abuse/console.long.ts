@@ -21,7 +21,7 @@ import { RunningController } from './running-controller.ts';
 const API = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 const NODE_COUNT = 500;
 const POLICY_COUNT = 100;
-/** As many watches as one user may have (caller-limits.ts), of so many users. */
+/** As many watches as one user may have (publish/limits.ts), of so many users. */
 const OF_USER = 20;
 const USERS = 50;
 /** Changes of all policies: more than the kernel keeps for a reader that takes nothing. */

@@ -27,7 +27,7 @@ const TRIALS = 20;
 /** Milliseconds until a change is seen: the target of issue 19. */
 const TARGET = 500;
 const PORT = replicaPort(0);
-/** Of one user at the same time (caller-limits.ts), and of all (overview-watchers.ts). */
+/** Of one user at the same time (publish/limits.ts), and of all (overview-watchers.ts). */
 const WATCHES_OF_USER = 20;
 
 const USER = usersYaml({ jane: ['nodewall-view'] });

@@ -25,7 +25,7 @@ const LIMIT = 120_000;
 
 /**
  * Those that locked a cluster, or come nearest to it; `npm run test:long` tries all of them
- * (trials.ts).
+ * (trials.long.ts).
  */
 const TRIALS: readonly Trial[] = [
   { policies: ['flagship'], event: 'all controllers deleted', meanwhile: 'nothing' },
