@@ -198,7 +198,7 @@ function addLint(program: Command, done: Done): void {
       if (options.manifests === undefined && options.againstCluster)
         throw new CommandError(EXIT.usage, '--against-cluster: give --manifests too');
       if (options.manifests === undefined)
-        return done(await (await import('./lint.ts')).seenLintCommand(options));
+        return done(await (await import('./seen-lint.ts')).seenLintCommand(options));
       if (options.allNodes)
         throw new CommandError(EXIT.usage, '--all-nodes: manifests are judged for all of their Nodes');
       done(await (await import('./lint.ts')).lintCommand(options));

@@ -18,7 +18,6 @@ import {
   toShown,
   withApi,
 } from './rollout.ts';
-import { readSavedManifests } from './saved-manifests.ts';
 
 interface UndoOptions extends RolloutOptions {
   /** The rollout of this group. */
@@ -214,6 +213,7 @@ async function undoOnMachine(
 async function waysBackOf(stateDir: string): Promise<MachineWaysBack> {
   try {
     const memory = await savedGuardMemory(stateDir);
+    const { readSavedManifests } = await import('./saved-manifests.ts');
     const saved = await readSavedManifests(stateDir);
     const isRunning = (await agentLock(stateDir).holder()) !== null;
     if (memory === null && saved === null && !isRunning)

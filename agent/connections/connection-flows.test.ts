@@ -6,8 +6,9 @@ import { parseAddress } from '../../lib/net/address.ts';
 import { packAddress, toMemberSet } from '../../lib/net/member-set.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { policy, type Rule, tcp } from '../../test/kernel/manifests.ts';
-import { connectionFlows, type NodeFacts, OwnAddresses } from './connection-flows.ts';
+import { connectionFlows } from './connection-flows.ts';
 import { connectionJudge } from './connection-judge.ts';
+import { type NodeFacts, OwnAddresses } from './node-facts.ts';
 
 const NODE = '192.0.2.1';
 const CLIENT = '198.51.100.7';

@@ -8,7 +8,8 @@ import { sameItems } from '../../lib/sharing/lists.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import { indexedRules, ruleMatches, spoofedTest } from '../observe/flow-match.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
-import { connectionFlows, type NodeFacts, OwnAddresses } from './connection-flows.ts';
+import { connectionFlows } from './connection-flows.ts';
+import { type NodeFacts, OwnAddresses } from './node-facts.ts';
 
 /** A connection that the rules in force deny. */
 export interface Denial {

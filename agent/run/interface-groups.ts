@@ -8,7 +8,7 @@ import type { MemberSet } from '../../lib/net/member-set.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver, type StateFile, stateFile } from '../../lib/process/state-file.ts';
-import { type NodeFacts, OwnAddresses } from '../connections/connection-flows.ts';
+import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { OwnAddresses } from '../../agent/connections/connection-flows.ts';
 import { type ConnectionJudge, connectionJudge } from '../../agent/connections/connection-judge.ts';
+import { OwnAddresses } from '../../agent/connections/node-facts.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';

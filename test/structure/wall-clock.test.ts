@@ -41,11 +41,11 @@ const READERS: Readonly<Record<string, string>> = {
   'cli/egress/egress-who.ts': 'the option --at',
   'cli/flows.ts': 'the filter --since of flows',
   'cli/guard.ts': 'a value that no annotation had before',
-  'cli/lint.ts': 'the option --window',
   'cli/off.ts': 'a time that is shown: since when the node is off',
   'cli/records.ts': 'the filter --since of records',
   'cli/rollout.ts': 'makes the value of an annotation another one',
   'cli/rules.ts': 'the option --unused',
+  'cli/seen-lint.ts': 'the option --window',
   'cli/status.ts': 'how long a node has not reported',
   'controller/console/cluster-overview.ts':
     'times that are shown; which nodes are silent, by those of reports',
