@@ -36,7 +36,7 @@ export function ownSize({ rules, addressSets, serviceSets }: NodeState): number 
 const NOBODY = { singles: [], prefixes: [] };
 
 /**
- * A port range of at most so many ports is single elements (agent/render/index/dispatch.ts,
+ * A port range of at most so many ports is single elements (agent/render/index/port-pieces.ts,
  * EXPAND_PORTS).
  */
 const EXPANDED = 16;
