@@ -1,7 +1,7 @@
 import { CONNTRACK_STATUS, type ConntrackEntry, TCP_ENDED } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import type { Address } from '../../lib/net/address.ts';
-import { hasMember, type MemberSet } from '../../lib/net/member-set.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
 import type { NodeFacts, OwnAddresses } from './node-facts.ts';
 
