@@ -30,6 +30,11 @@ describe('the bundle', function () {
     assert.deepEqual([status, stdout], [0, `${version}\n`]);
   });
 
+  it('is made by one file: an image has no other of build/', () => {
+    const text = readFileSync(join(ROOT, 'build/package/bundle.ts'), 'utf8');
+    assert.doesNotMatch(text, /from '\.{1,2}\//);
+  });
+
   it('has a file of its own for whatever is started as a process or thread', () => {
     const sources = ['agent', 'controller', 'lib', 'cli'].flatMap((folder) => filesBelow(`${folder}/`, ROOT));
     const expected = sources

@@ -9,8 +9,9 @@
 import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { type Plugin, rolldown } from 'rolldown';
-import { ROOT } from '../programs/folder.ts';
 
+/** An image has no other file of build/. */
+const ROOT = join(import.meta.dirname, '../..');
 const ENTRY = 'cli/main';
 /** Starts a process or a thread of its own: lib/process/exit.ts. */
 const SIBLING = /\bsiblingModule\(import\.meta, '([^']+)'\)/g;
