@@ -98,7 +98,7 @@ function inNamespace(command: readonly [string, ...string[]]): TrialWay {
 }
 
 /** A network namespace needs CAP_SYS_ADMIN, or a user namespace, which some systems forbid. */
-const TRIAL_WAYS: readonly TrialWay[] = [
+export const TRIAL_WAYS: readonly TrialWay[] = [
   inNamespace(['unshare', '--net']),
   inNamespace(['unshare', '--map-root-user', '--net']),
   () => tryHere({ hooked: false }),
