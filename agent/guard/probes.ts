@@ -157,7 +157,7 @@ const DISCARD = 9;
  * socket where the kernel lets this process have one (net.ipv4.ping_group_range), else by a raw
  * one, which needs CAP_NET_RAW. Never rejects.
  */
-export async function echoAttempt(text: string, { milliseconds }: Patience): Promise<AttemptOutcome> {
+async function echoAttempt(text: string, { milliseconds }: Patience): Promise<AttemptOutcome> {
   const parsed = parseAddress(text);
   if (parsed === null) return { error: `${text} is not an address`, source: null };
   const [address, data] = [packAddress(parsed), randomBytes(16)];

@@ -44,8 +44,8 @@ const MOST_ADDRESSES = 1_000;
 
 const { namespace, name: account } = CONTROLLER_ACCOUNT;
 const CONFIG_MAPS = `/api/v1/namespaces/${namespace}/configmaps`;
-export const CA_CONFIG_MAP = 'nodewall-ca';
-export const GATE_CONFIG_MAP = 'nodewall-config';
+const CA_CONFIG_MAP = 'nodewall-ca';
+const GATE_CONFIG_MAP = 'nodewall-config';
 export const API_SERVICE = `${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
 const API_SERVICE_PATH = `/apis/apiregistration.k8s.io/v1/apiservices/${API_SERVICE}`;
 /** Answered from the API server's cache, so that a thousand agents put no load on etcd. */

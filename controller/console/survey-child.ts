@@ -50,7 +50,7 @@ function surveying() {
   };
 }
 
-export function toLint(found: readonly NodeFinding[]): LintResult {
+function toLint(found: readonly NodeFinding[]): LintResult {
   const findings = found.slice(0, MOST_FINDINGS).map((finding) => {
     const { kind, direction, policy, rule, ruleIndex, flow, nodes } = finding;
     // Without a Node the sentence is another than where its peers have no address.

@@ -104,7 +104,7 @@ export async function readManifests(
 }
 
 /** The files under the paths; `-` is standard input. */
-export async function listManifests(paths: readonly string[]): Promise<FileList> {
+async function listManifests(paths: readonly string[]): Promise<FileList> {
   const found = await listFiles(paths.filter((path) => path !== STANDARD_INPUT));
   const files = paths.includes(STANDARD_INPUT) ? [...found.files, STANDARD_INPUT] : found.files;
   return { ...found, files };

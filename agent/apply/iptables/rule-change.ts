@@ -152,11 +152,11 @@ export function holdsSavedChain(
 }
 
 /** The key of Written.shown. It is unique because names of chains have no spaces. */
-export function shownKey({ name }: IptablesChain, text: string): string {
+function shownKey({ name }: IptablesChain, text: string): string {
   return `${name} ${text}`;
 }
 
-export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolean {
+function sameText(a: IptablesChain | undefined, b: IptablesChain): boolean {
   if (a === b) return true;
   return a?.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }

@@ -19,7 +19,7 @@ struct RouteBatch {
   bool empty() const { return messages.empty() && !overrun && err == 0; }
 };
 
-// For Listener: keeps messages as they are. lib/rtnetlink/ and lib/conntrack-event.ts read them.
+// For Listener: keeps messages as they are. lib/rtnetlink/ and lib/conntrack-monitor.ts read them.
 class RouteDecoder {
  public:
   using Batch = RouteBatch;
