@@ -260,7 +260,7 @@ export class TenantBed {
   }
 
   #owners(): number {
-    return this.#beating.filter((one) => one.has(ADDRESS)).length;
+    return this.#beating.filter((one) => one.left(ADDRESS) > 0).length;
   }
 
   async #watchLeases(): Promise<void> {

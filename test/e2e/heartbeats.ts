@@ -35,8 +35,9 @@ export class Heartbeats {
     await this.#running;
   }
 
-  has(address: string): boolean {
-    return (this.#alive.get(address)?.until ?? 0) > performance.now();
+  /** The milliseconds in which the node has an address still; 0: it has not. */
+  left(address: string): number {
+    return Math.max(0, (this.#alive.get(address)?.until ?? 0) - performance.now());
   }
 
   async #run(milliseconds: number): Promise<void> {
