@@ -395,8 +395,8 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
     assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);
     assert.ok(leader.log.some((line) => line.includes('floating addresses move to another node')));
-    // A leader that stops hands over before the lease ends, which is longer here than a busy machine
-    // needs to start leading.
+    // A leader that stops hands over before the lease ends, which is longer here than another one
+    // needs to start leading on a busy machine.
     const lease = 10_000;
     await cluster.apply(
       POOL.replace('allowedNamespaces', 'failover: {leaseSeconds: 10}\n  allowedNamespaces'),
