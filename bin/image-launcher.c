@@ -41,7 +41,7 @@ static int health_of(const char *socket_path, const char *path) {
 int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   if (strcmp(command, "health-of") == 0 && argc == 4) return health_of(argv[2], argv[3]);
-  char **args = calloc((size_t)argc + 4, sizeof *args);
+  char **args = calloc((size_t)argc + 5, sizeof *args);
   if (args == NULL) return 3;
   int count = 0;
   args[count++] = "/usr/local/bin/node";
@@ -50,6 +50,7 @@ int main(int argc, char **argv) {
     setenv("UV_THREADPOOL_SIZE", "16", 1);
     args[count++] = "--max-semi-space-size=4";
     args[count++] = "--heap-growing-percent=20";
+    args[count++] = "--initial-heap-size=40";
   } else if (strcmp(command, "controller") == 0) {
     args[count++] = "--no-parallel-scavenge";
   } else if (strcmp(command, "diff") == 0) {

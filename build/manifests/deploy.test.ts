@@ -399,7 +399,7 @@ describe('deploy/Dockerfile', () => {
         ),
       ].map(([word]) => word),
     );
-    assert.equal(checkout.length, 6);
+    assert.equal(checkout.length, 7);
     assert.deepEqual(image, checkout);
   });
 });
