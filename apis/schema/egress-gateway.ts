@@ -8,6 +8,9 @@ const RANGE: CelRule = {
   message: 'is not a range of addresses: IP, IP-IP or CIDR',
 };
 
+/** A gateway's `failover`, where it says nothing. */
+export const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false } as const;
+
 const HAS_POOLS = 'has(self.addresses) && has(self.addresses.pools) && size(self.addresses.pools) > 0';
 const IS_NODE = `has(self.source) ? self.source == "Node" : !(${HAS_POOLS})`;
 
@@ -138,27 +141,27 @@ const spec: JsonSchema = {
           description: 'The time between two renewals of a lease.',
           minimum: 100,
           maximum: 60_000,
-          default: 500,
+          default: DEFAULT_FAILOVER.heartbeatMilliseconds,
         },
         leaseSeconds: {
           type: 'integer',
           description: 'The time without a renewal after which an address moves.',
           minimum: 1,
           maximum: 300,
-          default: 2,
+          default: DEFAULT_FAILOVER.leaseSeconds,
         },
         failback: {
           type: 'boolean',
           description: 'Whether an address moves back to the node that had it before.',
-          default: false,
+          default: DEFAULT_FAILOVER.failback,
         },
       },
       crd: {
         cel: [
           {
             rule:
-              '(has(self.leaseSeconds) ? self.leaseSeconds : 2) * 1000 >= ' +
-              '2 * (has(self.heartbeatMilliseconds) ? self.heartbeatMilliseconds : 500)',
+              `(has(self.leaseSeconds) ? self.leaseSeconds : ${DEFAULT_FAILOVER.leaseSeconds}) * 1000 >= ` +
+              `2 * (has(self.heartbeatMilliseconds) ? self.heartbeatMilliseconds : ${DEFAULT_FAILOVER.heartbeatMilliseconds})`,
             message: 'a lease is shorter than two heartbeats; one lost heartbeat would move the addresses',
           },
         ],

@@ -1,6 +1,6 @@
 /**
  * A node namespace with a manifests directory and `bin/nodewall` to enforce it: the product as a
- * black box. SEMANTICS.md section 4 is the contract.
+ * black box. docs/semantics.md is the contract.
  */
 
 import type { ChildProcess } from 'node:child_process';

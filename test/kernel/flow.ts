@@ -5,7 +5,7 @@
 import type { AddressPlan, ClientAddress } from '../netns/topology.ts';
 
 /**
- * A flow as SEMANTICS.md section 4 writes it, made complete: what a real packet needs is all there.
+ * A flow as docs/semantics.md writes it, made complete: what a real packet needs is all there.
  */
 
 type ProtocolName = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';

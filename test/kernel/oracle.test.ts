@@ -1,6 +1,7 @@
 /**
- * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once`
- * (warm.ts), real packets, and the oracle's verdicts beside them; with the index and without it.
+ * The kernel decides what docs/semantics.md says: random scenarios, enforced by
+ * `nodewall agent --once` (warm.ts), real packets, and the oracle's verdicts beside them; with the
+ * index and without it.
  *
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 16, scenarios.long.ts:
  * 200), of iptables a share of them.

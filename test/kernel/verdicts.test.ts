@@ -225,7 +225,7 @@ function manyPorts({ plan }: Topology, i: number): Flow {
   };
 }
 
-/** Rules in both directions behind what SEMANTICS.md section 2 exempts. */
+/** Rules in both directions behind what docs/semantics.md exempts. */
 async function loadFirewall({ node }: Topology, rules: string): Promise<void> {
   const chain = (hook: string, lo: string) => `chain ${hook} {
     type filter hook ${hook} priority filter;

@@ -33,7 +33,7 @@ interface Decision {
 }
 
 /**
- * Evaluates SEMANTICS.md straight from the manifests: slow, plain, sharing nothing with the
+ * Evaluates docs/semantics.md straight from the manifests: slow, plain, sharing nothing with the
  * implementation. The objects are taken to be valid. Throws on what it does not evaluate; nothing
  * is ignored.
  */

@@ -38,7 +38,7 @@ describe('imports', () => {
     assert.deepEqual(specifiers(text), found);
   });
 
-  it('follow the rules of DESIGN.md', () => {
+  it('follow the rules of zones.ts', () => {
     const wrong = SOURCES.flatMap((path) =>
       ownImports(path).flatMap((target) => {
         const why = refusal(path, target);
@@ -48,7 +48,7 @@ describe('imports', () => {
     assert.deepEqual(wrong, []);
   });
 
-  it('are rejected against the rules of DESIGN.md', () => {
+  it('are rejected against the rules of zones.ts', () => {
     const pairs = [
       ['apis/a.ts', 'controller/compile/compile.ts'],
       ['controller/a.ts', 'agent/render/render.ts'],

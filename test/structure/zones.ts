@@ -1,5 +1,5 @@
 /**
- * Who may import whom (DESIGN.md section 1). A zone is a folder; the longest that fits counts.
+ * Who may import whom (docs/architecture.md). A zone is a folder; the longest that fits counts.
  * Everybody may import from their own zone.
  */
 export interface Zone {

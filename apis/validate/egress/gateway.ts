@@ -2,7 +2,7 @@ import { FAMILIES } from '../../../lib/net/address.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGateway, EgressGatewaySpec, EgressProbe } from '../../egress/objects.ts';
 import type { LabelSelector } from '../../label-selector.ts';
-import { EGRESS_GATEWAY_SCHEMA } from '../../schema/egress-gateway.ts';
+import { DEFAULT_FAILOVER, EGRESS_GATEWAY_SCHEMA } from '../../schema/egress-gateway.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
 import { checkMetadata, toIdentity } from '../metadata.ts';
 import { type FieldPath, type Findings, hasError, show } from '../problem.ts';
@@ -33,7 +33,6 @@ interface RawProbe {
 }
 
 const DEFAULT_PROBE = { seconds: 5, failures: 3 } as const;
-const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, failback: false } as const;
 
 /** Null if the gateway has an error. */
 export function validateEgressGateway(raw: FieldMap, found: Findings): EgressGateway | null {
