@@ -12,9 +12,12 @@ import { firstAt, type ListChange, listChange, sameItems } from '../../lib/shari
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
 import { type GroupIndex, groupIndex, type ServiceIndex, serviceIndex } from '../index/name-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
+import { selectorIndex } from '../index/selector.ts';
+import { type NodesOfShare, nodesOfShares } from '../rollout/order.ts';
 import { type CanonicalPeers, canonicalPeers, controllerPeers } from './address-set.ts';
 import { AddressSets } from './address-sets.ts';
 import {
+  type AppliedNodes,
   memoizedForms,
   type PolicyRules,
   policyRules,
@@ -23,7 +26,6 @@ import {
   tierPriority,
 } from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
-import { type NodesOfShare, nodeSpans, nodesOfShares, type Spans } from './spans.ts';
 
 /**
  * Stage 2: compiles the policies, with peers resolved, ports as ranges, and the nodes that each
@@ -282,4 +284,116 @@ function requireTier({ tiers }: ClusterObjects, { name, apiGroup, spec }: Cluste
   const priority = tierPriority(tiers, apiGroup, spec.tier || tierName(undefined));
   if (priority === null) throw new Error(`ClusterNetworkPolicy/${name}: there is no Tier ${spec.tier}`);
   return priority;
+}
+
+/**
+ * The names of the nodes that appliedTo lists select, maintained over successive states of the
+ * nodes.
+ */
+interface Spans<U> {
+  /**
+   * The names of the selected nodes, sorted; equal lists share one set. Throws if no user has this
+   * list.
+   */
+  of(nodes: AppliedNodes): ReadonlySet<string>;
+  /**
+   * Must be called after the index has advanced. Returns the users whose nodes changed, added users
+   * included. A list that selects the same nodes as before keeps its set.
+   */
+  advance(
+    change: ListChange<Node>,
+    users: { readonly removed: readonly U[]; readonly added: readonly U[] },
+  ): ReadonlySet<U>;
+}
+
+interface Span<U> {
+  names: ReadonlySet<string>;
+  readonly users: Set<U>;
+  readonly takeOut: readonly (() => void)[];
+}
+
+export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'appliedTo'> }>(
+  index: ObjectIndex,
+): Spans<U> {
+  const spans = new Map<string, Span<U>>();
+  const bySelector = selectorIndex<Span<U>>();
+
+  function add({ key, selectors }: AppliedNodes): Span<U> {
+    const names = selectors.flatMap((selector) => index.selectNodes(selector).map(({ name }) => name));
+    const takeOut: (() => void)[] = [];
+    const span = { names: new Set(names.sort()), users: new Set<U>(), takeOut };
+    for (const selector of selectors) takeOut.push(bySelector.add(selector, span));
+    spans.set(key, span);
+    return span;
+  }
+
+  /** The names of removed and added nodes by span, and whether each is selected now. */
+  function touched({ removed, added }: ListChange<Node>): Map<Span<U>, Map<string, boolean>> {
+    const found = new Map<Span<U>, Map<string, boolean>>();
+    for (const [nodes, isSelected] of [
+      [removed, false],
+      [added, true],
+    ] as const) {
+      for (const { labels, name } of nodes) {
+        for (const span of bySelector.matching(labels)) {
+          const names = found.get(span) ?? new Map<string, boolean>();
+          found.set(span, names.set(name, isSelected));
+        }
+      }
+    }
+    return found;
+  }
+
+  return {
+    of({ key }) {
+      const span = spans.get(key);
+      if (span === undefined) throw new Error(`span ${key} is not in use`);
+      return span.names;
+    },
+    advance(change, { removed, added }) {
+      const stale = new Set<U>();
+      for (const [span, names] of touched(change)) {
+        const now = changedNames(span.names, names);
+        if (now === span.names) continue;
+        span.names = now;
+        for (const user of span.users) stale.add(user);
+      }
+      for (const user of added) {
+        stale.add(user);
+        for (const nodes of user.rules.appliedTo) (spans.get(nodes.key) ?? add(nodes)).users.add(user);
+      }
+      for (const user of removed) {
+        stale.delete(user);
+        for (const { key } of user.rules.appliedTo) {
+          const span = spans.get(key);
+          if (span === undefined) continue;
+          span.users.delete(user);
+          if (span.users.size > 0) continue;
+          for (const out of span.takeOut) out();
+          spans.delete(key);
+        }
+      }
+      return stale;
+    },
+  };
+}
+
+/** Returns the same set if nothing changes. */
+function changedNames(
+  names: ReadonlySet<string>,
+  touched: ReadonlyMap<string, boolean>,
+): ReadonlySet<string> {
+  const added = [...touched].flatMap(([name, isSelected]) => (isSelected && !names.has(name) ? name : []));
+  const removed = new Set([...touched].flatMap(([name, isSelected]) => (isSelected ? [] : name)));
+  const isLess = [...removed].some((name) => names.has(name));
+  if (added.length === 0 && !isLess) return names;
+  added.sort();
+  const now = new Set<string>();
+  let next = 0;
+  for (const name of names) {
+    for (let other = added[next]; other !== undefined && other < name; other = added[++next]) now.add(other);
+    if (!removed.has(name)) now.add(name);
+  }
+  for (const name of added.slice(next)) now.add(name);
+  return now;
 }

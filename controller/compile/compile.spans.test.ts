@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { Node } from '../../apis/objects.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import type { Requirements } from '../index/selector.ts';
+import { nodeSpans } from './compile.ts';
 import type { AppliedNodes } from './policy-rules.ts';
-import { nodeSpans } from './spans.ts';
 
 const node = (name: string, role: string): Node => ({ kind: 'Node', name, labels: { role }, addresses: [] });
 const ofRole = (role: string): Requirements => [{ key: 'role', operator: 'In', values: [role] }];
