@@ -11,7 +11,7 @@ import {
 } from '../../apis/stream.ts';
 import { sameItems } from '../../lib/sharing/lists.ts';
 import { finish, type Stepwise } from '../../lib/sharing/stepwise.ts';
-import type { WatchPosition } from '../watch/cluster/reflector.ts';
+import type { WatchPosition } from '../watch/cluster/object-store.ts';
 import {
   changeMessages,
   extensionMessages,

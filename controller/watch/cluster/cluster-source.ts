@@ -21,8 +21,8 @@ import { LIST_OF_KIND } from '../content.ts';
 import { sameValue } from '../keep-objects.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { Documents, documenting } from './documents.ts';
-import type { StoreChange } from './object-store.ts';
-import { type Reflector, reflector, type WatchPosition } from './reflector.ts';
+import type { StoreChange, WatchPosition } from './object-store.ts';
+import { type Reflector, reflector } from './reflector.ts';
 import {
   ANTREA,
   BUILT_IN,

@@ -45,6 +45,14 @@ interface Entry<T> {
 
 const NO_NEWS = { change: null, isDisordered: false } as const;
 
+/** How far a watch has come: resource versions, which are comparable within one cluster. */
+export interface WatchPosition {
+  /** The version of the newest object or deletion that was received; 0: none. */
+  readonly newest: number;
+  /** Up to this version no event is missing; 0: not listed yet, or the CRD doesn't exist. */
+  readonly reached: number;
+}
+
 /** The stored objects of a resource, each with its version. */
 export class ObjectStore<T> {
   readonly #narrow: Narrow<T>;
@@ -215,6 +223,35 @@ export function toVersion(value: unknown): number {
     if (Number.isSafeInteger(version)) return version;
   }
   throw new WatchFailure('malformed', `resourceVersion ${JSON.stringify(value)} is not a number`);
+}
+
+/** One line of a watch (metav1.WatchEvent). */
+type WatchEvent =
+  | { readonly kind: 'put' | 'delete'; readonly object: RawObject }
+  | { readonly kind: 'bookmark'; readonly version: number };
+
+/** Throws a WatchFailure for an ERROR event, and for anything that is not an event. */
+export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw new WatchFailure('malformed', `an event is not valid JSON: ${(cause as Error).message}`, { cause });
+  }
+  const { type, object } = asFields(value) ?? {};
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+      return { kind: 'put', object: toRawObject(object, resource) };
+    case 'DELETED':
+      return { kind: 'delete', object: toRawObject(object, resource) };
+    case 'BOOKMARK':
+      return { kind: 'bookmark', version: toVersion(asFields(asFields(object)?.metadata)?.resourceVersion) };
+    case 'ERROR':
+      throw statusFailure(object);
+    default:
+      throw new WatchFailure('malformed', `unknown type of event: ${JSON.stringify(type)}`);
+  }
 }
 
 /**

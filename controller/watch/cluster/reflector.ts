@@ -1,12 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LineSplitter } from '../../../lib/process/body.ts';
+import { type Watchdog, watchdog } from '../../../lib/process/timers.ts';
 import { type Provable, VersionWait } from './freshness.ts';
-import { type Narrow, ObjectStore, type PartialList, type StoreChange } from './object-store.ts';
+import {
+  type Narrow,
+  ObjectStore,
+  type PartialList,
+  parseWatchEvent,
+  type StoreChange,
+  throwRefusal,
+  type WatchPosition,
+} from './object-store.ts';
 import { ResourceLister } from './resource-lister.ts';
-import type { Resource } from './resources.ts';
-import { type ApiGet, toWatchFailure, WatchFailure } from './transport.ts';
+import { type Resource, resourcePath } from './resources.ts';
+import { type ApiAnswer, type ApiGet, toWatchFailure, WatchFailure } from './transport.ts';
 import {
   between,
-  lackedRight,
   type WatchEvent,
   WatchFailures,
   type WatchMetrics,
@@ -14,7 +23,6 @@ import {
   type WatchTimes,
   watchCounts,
 } from './watch-failures.ts';
-import { parseWatchEvent, WatchRequest } from './watch-request.ts';
 
 export interface ReflectorOptions<T> {
   readonly resource: Resource;
@@ -26,14 +34,6 @@ export interface ReflectorOptions<T> {
   /** Called after every list, also without changes, and after events that changed something. */
   readonly changed: (changes: readonly StoreChange<T>[]) => void;
   readonly notice: (notice: WatchNotice) => void;
-}
-
-/** How far a watch has come: resource versions, which are comparable within one cluster. */
-export interface WatchPosition {
-  /** The version of the newest object or deletion that was received; 0: none. */
-  readonly newest: number;
-  /** Up to this version no event is missing; 0: not listed yet, or the CRD doesn't exist. */
-  readonly reached: number;
 }
 
 /** Keeps a local copy of one resource of the API up to date. */
@@ -54,11 +54,6 @@ export interface Reflector extends Provable {
   close(): Promise<void>;
 }
 
-/**
- * After this many failed watches without any data from the same version, lists again: the version
- * itself may be the cause.
- */
-const MOST_FRUITLESS = 2;
 /** A watch without any event counts as a success after this time (milliseconds). */
 const LASTING = 5_000;
 const MOST_NAMED = 10;
@@ -80,7 +75,6 @@ class ResourceReflector<T> implements Reflector {
   readonly #stopped = new AbortController();
   #loops: Promise<unknown> = Promise.resolve();
   #listed = false;
-  #fruitless = 0;
   /** The next list must not reuse stored versions: the server's versions have started again. */
   #distrust = false;
   /** The open watch; null while there is none. */
@@ -99,7 +93,7 @@ class ResourceReflector<T> implements Reflector {
     this.#versions = new VersionWait(() => this.#store.position() ?? 0);
     this.#counts = counts;
     const notice = (event: WatchEvent): void => this.#notice(event);
-    this.#failures = new WatchFailures({ times, random, counts, notice });
+    this.#failures = new WatchFailures({ resource, times, random, counts, notice });
   }
 
   start(): void {
@@ -147,11 +141,6 @@ class ResourceReflector<T> implements Reflector {
     this.#options.notice({ resource: this.#options.resource.name, ...event });
   }
 
-  #hear(): void {
-    this.#failures.end();
-    this.#fruitless = 0;
-  }
-
   #replace(list: PartialList<T>, version: number): void {
     const changes = this.#store.replace(list, version);
     this.#distrust = false;
@@ -188,7 +177,7 @@ class ResourceReflector<T> implements Reflector {
   #setAbsent(): void {
     this.#counts.state = 'absent';
     this.#counts.lacks = null;
-    this.#hear();
+    this.#failures.end();
     const nothing = this.#store.startList();
     nothing.end();
     this.#replace(nothing, 0);
@@ -197,12 +186,8 @@ class ResourceReflector<T> implements Reflector {
   }
 
   async #watch(position: number): Promise<void> {
-    const { resource, get, times, random } = this.#options;
     const watch: WatchRequest = new WatchRequest({
-      resource,
-      get,
-      times,
-      random,
+      ...this.#options,
       signal: this.#stopped.signal,
       opened: () => {
         this.#counts.watches++;
@@ -222,7 +207,7 @@ class ResourceReflector<T> implements Reflector {
     } finally {
       this.#open = null;
       this.#request = null;
-      if (watch.age() > LASTING) this.#hear();
+      if (watch.age() > LASTING) this.#failures.end();
     }
   }
 
@@ -256,7 +241,7 @@ class ResourceReflector<T> implements Reflector {
         throw new WatchFailure('disordered', `${key} at version ${version} came after version ${before}`);
       }
     }
-    if ((this.#store.position() ?? 0) > before || event.kind === 'bookmark') this.#hear();
+    if ((this.#store.position() ?? 0) > before || event.kind === 'bookmark') this.#failures.end();
     this.#versions.advanced();
   }
 
@@ -274,13 +259,8 @@ class ResourceReflector<T> implements Reflector {
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
-        const wait = this.#failures.add(failure);
-        this.#counts.lacks = lackedRight(
-          this.#options.resource,
-          failure,
-          this.#store.position() === null ? 'list' : 'watch',
-        );
-        if (this.#mustList(failure)) this.#store.forget();
+        const wait = this.#failures.add(failure, this.#store.position() === null ? 'list' : 'watch');
+        this.#listIfLost(failure);
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
         if (this.#stopped.signal.aborted) return;
@@ -288,12 +268,10 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  /** Whether resuming from the last version can't help. */
-  #mustList({ reason }: WatchFailure): boolean {
-    if (reason === 'disordered') this.#distrust = true;
-    if (['expired', 'disordered', 'missing', 'internal'].includes(reason)) return true;
-    if (reason === 'malformed' || reason === 'serverError') this.#fruitless++;
-    return this.#fruitless >= MOST_FRUITLESS;
+  /** Lists next if the watch can't be resumed. */
+  #listIfLost(failure: WatchFailure): void {
+    if (failure.reason === 'disordered') this.#distrust = true;
+    if (this.#failures.needsList(failure)) this.#store.forget();
   }
 
   async #compareNowAndThen(): Promise<void> {
@@ -303,9 +281,7 @@ class ResourceReflector<T> implements Reflector {
         if (this.#store.position() !== null) await this.#compare();
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
-        const failure = toWatchFailure(error);
-        this.#failures.add(failure);
-        this.#counts.lacks = lackedRight(this.#options.resource, failure, 'list');
+        this.#failures.add(toWatchFailure(error), 'list');
       }
     }
   }
@@ -338,7 +314,7 @@ class ResourceReflector<T> implements Reflector {
   #startAnew(message: string): void {
     const failure = new WatchFailure('disordered', message);
     this.#failures.add(failure);
-    if (this.#mustList(failure)) this.#store.forget();
+    this.#listIfLost(failure);
     this.#request?.end();
   }
 
@@ -381,4 +357,86 @@ class ResourceReflector<T> implements Reflector {
 
 function wasReset(version: number, from: number): string {
   return `the list has version ${version}, but events had reached ${from}: the server was reset to older data`;
+}
+
+interface WatchRequestOptions extends Pick<ReflectorOptions<never>, 'resource' | 'get' | 'times' | 'random'> {
+  /** Aborted when the reflector closes. */
+  readonly signal: AbortSignal;
+  /** Called when the API server has accepted the watch. */
+  readonly opened: () => void;
+  /** Called with the complete lines of each chunk. */
+  readonly received: (lines: readonly string[]) => void;
+}
+
+/** Bytes; an object is at most 3 MiB in etcd. */
+const LONGEST_LINE = 64 * 1024 * 1024;
+
+/** One request that watches a resource, until the server ends it, data stop, or `end` is called. */
+class WatchRequest {
+  readonly #options: WatchRequestOptions;
+  readonly #limit: Watchdog;
+  /** When it was opened (monotonic milliseconds); null: it was not. */
+  #since: number | null = null;
+  #isEnded = false;
+
+  constructor(options: WatchRequestOptions) {
+    this.#options = options;
+    this.#limit = watchdog(options.times.answer, options.signal);
+  }
+
+  /** Whether `end` was called. */
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  /** Milliseconds since it was opened; 0: it was not. */
+  age(): number {
+    return this.#since === null ? 0 : performance.now() - this.#since;
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#limit.end();
+  }
+
+  /**
+   * Watches from this version on; may be called once. Throws WatchFailure, and whatever
+   * `received` throws as one; nothing after `end`.
+   */
+  async run(position: number): Promise<void> {
+    const { times } = this.#options;
+    try {
+      const answer = await this.#ask(position);
+      this.#limit.restart(times.idle);
+      this.#since = performance.now();
+      this.#options.opened();
+      await this.#read(answer);
+    } catch (error) {
+      if (this.#isEnded) return;
+      if (!this.#limit.isOver()) throw toWatchFailure(error);
+      const patience = this.#since === null ? times.answer : times.idle;
+      throw new WatchFailure('silent', `no data was received for ${patience} ms`, { cause: error });
+    } finally {
+      this.#limit.clear();
+    }
+  }
+
+  async #ask(position: number): Promise<ApiAnswer> {
+    const { resource, get, times, random } = this.#options;
+    const seconds = Math.ceil(between(times.watch, random) / 1000);
+    const query = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds) };
+    const path = resourcePath(resource, { ...query, resourceVersion: String(position) });
+    const answer = await get(path, this.#limit.signal);
+    return answer.status === 200 ? answer : await throwRefusal(answer);
+  }
+
+  async #read({ chunks }: ApiAnswer): Promise<void> {
+    const splitter = new LineSplitter(LONGEST_LINE);
+    for await (const chunk of chunks) {
+      const lines = [...splitter.push(chunk)];
+      if (lines.length > 0) this.#limit.restart();
+      this.#options.received(lines);
+    }
+    splitter.end();
+  }
 }

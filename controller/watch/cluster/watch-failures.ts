@@ -8,8 +8,14 @@ import { FAILURE_REASONS, type FailureReason, type WatchFailure } from './transp
  * with a clock that may be wrong.
  */
 const MOST_ASKED = 60_000;
+/**
+ * After this many failed watches without any data from the same version, a list is needed: the
+ * version itself may be the cause.
+ */
+const MOST_FRUITLESS = 2;
 
 interface WatchFailuresOptions {
+  readonly resource: Resource;
   readonly times: WatchTimes;
   /** Returns numbers from 0 to 1. */
   readonly random: () => number;
@@ -25,6 +31,7 @@ export class WatchFailures {
   #alike = 0;
   #wasUnreachable = false;
   #lastReason = '';
+  #fruitless = 0;
 
   constructor(options: WatchFailuresOptions) {
     this.#options = options;
@@ -35,11 +42,24 @@ export class WatchFailures {
     if (this.#count > 0) this.#options.notice({ event: 'recovered', failures: this.#count });
     this.#count = 0;
     this.#lastReason = '';
+    this.#fruitless = 0;
   }
 
-  /** Returns the wait until the next attempt (milliseconds). */
-  add({ reason, message: error, retryAfter }: WatchFailure): number {
-    const { times, random, counts, notice } = this.#options;
+  /** Whether the watch can't be resumed from the version before this failure. */
+  needsList({ reason }: WatchFailure): boolean {
+    if (['expired', 'disordered', 'missing', 'internal'].includes(reason)) return true;
+    if (reason === 'malformed' || reason === 'serverError') this.#fruitless++;
+    return this.#fruitless >= MOST_FRUITLESS;
+  }
+
+  /**
+   * Returns the wait until the next attempt (milliseconds).
+   * @param verb of the request that failed; absent: the right to it is not in question
+   */
+  add(failure: WatchFailure, verb?: 'list' | 'watch'): number {
+    const { reason, message: error, retryAfter } = failure;
+    const { resource, times, random, counts, notice } = this.#options;
+    if (verb !== undefined) counts.lacks = lackedRight(resource, failure, verb);
     const isUnreachable = reason === 'unreachable';
     // A server that has just become reachable starts with the shortest back-off.
     this.#alike = this.#count > 0 && isUnreachable === this.#wasUnreachable ? this.#alike + 1 : 1;
@@ -63,11 +83,7 @@ export class WatchFailures {
 }
 
 /** The right without which a list or a watch failed; null: the failure had another reason. */
-export function lackedRight(
-  resource: Resource,
-  { reason }: WatchFailure,
-  verb: 'list' | 'watch',
-): RbacRule | null {
+function lackedRight(resource: Resource, { reason }: WatchFailure, verb: 'list' | 'watch'): RbacRule | null {
   const rule = rbacRule('GET', `${groupVersionPath(resource)}/${resource.plural}`);
   return reason === 'forbidden' && rule !== null ? { ...rule, verbs: [verb] } : null;
 }
