@@ -21,10 +21,10 @@ import {
   type Step,
 } from './agent-state.ts';
 import { type AgentEffect, type AgentEvent, type TimerName, transition } from './agent-transition.ts';
-import { ClusterEnforcement, type ClusterEnforcementOptions, hasGuard } from './cluster-enforcement.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { ControllerConnection } from './controller-connection.ts';
-import { wasTried } from './guarded.ts';
+import { ClusterEnforcement, type ClusterEnforcementOptions } from './enforcement.ts';
+import { hasGuard, wasTried } from './guarded.ts';
 import { hostAddresses, watchAddresses } from './machine-addresses.ts';
 import { nodeReport, ReportTotals } from './node-report.ts';
 import type { OffSwitch } from './off-file.ts';

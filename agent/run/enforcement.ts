@@ -1,34 +1,37 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { systemClock, type WallClock } from '../../lib/process/clock.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { stateFile } from '../../lib/process/state-file.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
-import type { Envelope } from '../apply/envelope.ts';
-import { BootRules } from '../boot/boot-folder.ts';
+import { type Envelope, envelopeOf } from '../apply/envelope.ts';
+import { BootRules, removeBootFiles } from '../boot/boot-folder.ts';
 import {
   type DataplaneOptions,
   type Dataplanes,
   dataplaneMigration,
   holdRules,
+  logHidden,
   type Running,
+  removeAll,
 } from '../dataplane/dataplane.ts';
 import type { AgentExtension, ExtensionContext, PreparedExtension } from '../extension/agent-extension.ts';
-import type { Owners } from '../record/accounting.ts';
-import { type CountSource, RuleCounters } from '../record/counters.ts';
-import { recordsFile } from '../record/record-files.ts';
-import { Recorder, type RecordOutlet } from '../record/recorder.ts';
+import type { GuardReport } from '../guard/holds.ts';
+import type { Destination } from '../receive/destinations.ts';
+import type { Folded } from '../receive/fold.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
+import type { EnforcementTarget } from './agent-state.ts';
+import type { ControlPlanePlaces } from './control-plane-places.ts';
+import type { ControllerAccess, ControllerConnection } from './controller-connection.ts';
 import { Established, keepOpenSessions } from './established.ts';
 import type { KeptFlows } from './flow-inventory.ts';
 import { FlushServer } from './flush-server.ts';
-import { type GuardHooks, openGuard } from './guarded.ts';
-import type { InterfaceGroups } from './interface-groups.ts';
+import { type GuardHooks, hasGuard, openGuard } from './guarded.ts';
+import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
 import { type Layer, Layers, localPodsOverlay, nameOverlay, type PassOn } from './layers.ts';
+import { recording } from './recording.ts';
 import { type StateStore, usedLinkGroups, withLastLinkGroups } from './state-store.ts';
-import { loadAddon } from './with-kernel.ts';
 
 export interface EnforcementOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
@@ -78,7 +81,7 @@ export interface Enforcement {
 export async function startEnforcement(parts: EnforcementOptions): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
-  const records = recording(parts, config);
+  const records = recording({ ...parts, config });
   const { node, stateDir, once } = options;
   const boot = new BootRules({ stateDir, enabled: config.boot.enabled, log });
   const confirmed = (state: NodeState): void => {
@@ -280,49 +283,145 @@ async function openExtension(
   return (await extension?.open({ ...context, config, lacks, unready })) ?? null;
 }
 
-const NOWHERE: RecordOutlet = { write() {}, close() {} };
+export interface ClusterEnforcementOptions
+  extends Pick<
+    EnforcementOptions,
+    'config' | 'dataplanes' | 'saved' | 'log' | 'reports' | 'metrics' | 'flows' | 'clock'
+  > {
+  readonly options: AgentOptions;
+  readonly controller: ControllerAccess;
+  readonly connection: Pick<ControllerConnection, 'authorities' | 'askInward'>;
+  readonly places: Pick<
+    ControlPlanePlaces,
+    'addresses' | 'apiServers' | 'inward' | 'nameServers' | 'probes' | 'allEntries'
+  >;
+  /** The controllers themselves. */
+  readonly replicas: () => readonly Destination[];
+  readonly extension: PreparedExtension;
+  readonly events: ClusterEnforcementEvents;
+}
+
+interface ClusterEnforcementEvents {
+  /** The submitted state is in force, or what of it can be. */
+  enforced(result: Enforced): void;
+  /** The dataplane could apply nothing; it is tried again. */
+  refused(error: Error): void;
+  /** `guardReport` or `lacks` changed. */
+  changed(): void;
+}
+
+/** The parts that `clear` removed. */
+interface Cleared {
+  readonly removed: readonly string[];
+  /** Names of the interfaces that were reset to group 0. */
+  readonly interfaces: readonly string[];
+}
 
 /**
- * The flow log and the counters of an agent. `agent --once` counts, but records nothing, because no
- * process stays to read the kernel's log messages.
+ * The enforcement of this node, in a cluster: rules, interface groups, and an extension. It starts
+ * and stops as often in one run as the gate and `nodewall off` have it. The caller makes one call
+ * of `start`, `stop`, `clear` and `close` at a time.
  */
-function recording({ options, log, interfaces, metrics, flows }: EnforcementOptions, config: Config) {
-  const { node, stateDir, once } = options;
-  const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
-  const file = recordsFile(stateDir, config) ?? config.log.file;
-  let records: Recorder | null = null;
-  return {
-    /** Before anything is applied, and before the guard, which may record a rollback at once. */
-    async start(source: CountSource): Promise<void> {
-      await counters.start(source);
-      if (once) return;
-      const { Nflog } = await loadAddon();
-      records = new Recorder({
-        node,
-        config,
-        file,
-        interfaces,
-        counters,
-        recorded: flows?.recorded,
-        log,
-        clock: systemClock,
-        lost: (count) => metrics.recordsLost(count),
-        openNflog: (options, listener) => new Nflog(options, listener),
-      });
-    },
-    readings: counters.readings,
-    /** Announces a state that is about to be in force. */
-    learn: (state: NodeState) => records?.learn(state),
-    enforced({ resolved: state }: Enforced, owners: Owners | null): void {
-      if (owners !== null) counters.enforced(owners, state);
-      records?.enforced(state);
-    },
-    totals: () => counters.totals(),
-    /** For records other than those of packets; with `--once` they go nowhere. */
-    outlet: async (): Promise<RecordOutlet> => (await records?.outlet()) ?? NOWHERE,
-    async close(): Promise<void> {
-      await records?.close();
-      await counters.close();
-    },
-  };
+export class ClusterEnforcement {
+  readonly #options: ClusterEnforcementOptions;
+  #view: Folded | null = null;
+  /** Stay while the rules do, also over a stop. */
+  #interfaces: InterfaceGroups | null = null;
+  #enforcement: Enforcement | null = null;
+  #guardReport: GuardReport | null = null;
+  #lacks: readonly string[] = [];
+
+  constructor(options: ClusterEnforcementOptions) {
+    this.#options = options;
+  }
+
+  /** Null: guarded apply has nothing to say. */
+  get guardReport(): GuardReport | null {
+    return this.#guardReport;
+  }
+
+  /** The objects that the extension lacks in the kernel. */
+  get lacks(): readonly string[] {
+    return this.#lacks;
+  }
+
+  /** The controller's view; it is not enforced before it is submitted. */
+  viewed(view: Folded): void {
+    this.#view = view;
+    this.#enforcement?.extension?.viewed(view.state);
+  }
+
+  /** The kernel's rules are not changed before the first state is submitted. */
+  async start(): Promise<void> {
+    this.#interfaces ??= await keepInterfaceGroups(this.#options);
+    const { connection, places, events } = this.#options;
+    this.#enforcement = await startEnforcement({
+      ...this.#options,
+      interfaces: this.#interfaces,
+      apiServer: () => places.apiServers(),
+      guard: hasGuard(this.#options.config)
+        ? {
+            controlPlane: () => places.probes(),
+            failsafe: () => places.allEntries(),
+            nameServers: () => places.nameServers(),
+            ownInward: () => places.inward(this.#view?.state.nodeAddresses ?? []),
+            askInward: (question) => connection.askInward(question),
+            changed: (report) => this.#guarded(report),
+          }
+        : null,
+      enforced: (result) => events.enforced(result),
+      failed: (error) => events.refused(error),
+      lacks: (problems) => {
+        this.#lacks = problems;
+        events.changed();
+      },
+    });
+    await this.#join(this.#enforcement.extension);
+  }
+
+  submit(target: EnforcementTarget): void {
+    this.#enforcement?.submit(envelopeOf(target.wanted, target));
+  }
+
+  /**
+   * Rules and interface groups stay; from now on, no rules are applied or repaired.
+   * @param isLast the process ends, and leases stay for the next one
+   */
+  async stop(isLast: boolean): Promise<void> {
+    await this.#enforcement?.extension?.leave(isLast);
+    await this.#enforcement?.close();
+    this.#enforcement = null;
+    this.#guardReport = null;
+    this.#options.metrics.counts(null);
+  }
+
+  /** Removes all of nodewall's rules from the kernel, and its interface groups, after `stop`. */
+  async clear(): Promise<Cleared> {
+    const { options, config, log, dataplanes } = this.#options;
+    const { node, stateDir } = options;
+    const { removed, hidden } = await removeAll(dataplanes.all);
+    logHidden(log, node, hidden);
+    await this.close();
+    await removeBootFiles(stateDir);
+    const { interfaces } = await releaseInterfaceGroups(stateDir, config, log);
+    return { removed, interfaces };
+  }
+
+  /** After `stop`: interface groups stay, and are not kept any more. */
+  async close(): Promise<void> {
+    await this.#interfaces?.close();
+    this.#interfaces = null;
+  }
+
+  async #join(extension: Enforcement['extension']): Promise<void> {
+    const { controller, connection, places, replicas } = this.#options;
+    const { authorities } = connection;
+    await extension?.join({ controller, authorities, addresses: () => places.addresses, replicas });
+    if (this.#view !== null) extension?.viewed(this.#view.state);
+  }
+
+  #guarded(report: GuardReport): void {
+    this.#guardReport = report;
+    this.#options.events.changed();
+  }
 }

@@ -1,5 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { FailsafeEntry, InwardProbeConfig } from '../../apis/config.ts';
+import type { Config, FailsafeEntry, InwardProbeConfig } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Guard, type GuardOptions, type Rollback } from '../guard/guard.ts';
@@ -28,6 +28,11 @@ export interface GuardHooks {
   /** Asks the controller for probes to this node; null: there is no controller. */
   readonly askInward: InwardAsk | null;
   readonly changed: (report: GuardReport) => void;
+}
+
+/** Guarded apply is on in a cluster, unless the configuration says otherwise. */
+export function hasGuard({ guard }: Config): boolean {
+  return guard.enabled ?? true;
 }
 
 interface GuardedOptions
