@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 const { NODEWALL_BIN, NODEWALL_BUNDLE } = process.env;
 
@@ -9,3 +9,13 @@ export const IS_OTHER = NODEWALL_BIN !== undefined;
  * installed (build/package/bundle.ts); else this checkout's sources.
  */
 export const NODEWALL = NODEWALL_BIN ?? NODEWALL_BUNDLE ?? join(import.meta.dirname, '../bin/nodewall');
+/** The process of cli/command-host.ts, from the root and without extension. */
+export const COMMAND_HOST = 'test/cli/command-host-child';
+/**
+ * The same as a path: in `npm test` a file of the bundle, as a process of sources takes twice the
+ * processor time to start.
+ */
+export const COMMAND_HOST_PROGRAM =
+  NODEWALL_BUNDLE === undefined
+    ? join(import.meta.dirname, `../${COMMAND_HOST}.ts`)
+    : join(dirname(NODEWALL_BUNDLE), `../${COMMAND_HOST}.cjs`);

@@ -53,10 +53,14 @@ function banner({ fileName }: { readonly fileName: string }): string {
 };`;
 }
 
-/** Writes the program, the console's pages, package.json, and its packages' licences. */
-async function bundle(folder: string): Promise<void> {
+/**
+ * Writes the program, the console's pages, package.json, and its packages' licences.
+ *
+ * @param others further modules to start, of the same code; paths from the root without extension
+ */
+async function bundle(folder: string, others: readonly string[] = []): Promise<void> {
   const build = await rolldown({
-    input: { [ENTRY]: join(ROOT, `${ENTRY}.ts`) },
+    input: Object.fromEntries([ENTRY, ...others].map((path) => [path, join(ROOT, `${path}.ts`)])),
     platform: 'node',
     // Some packages' CommonJS loads files at run time.
     resolve: { mainFields: ['module', 'main'] },
@@ -101,9 +105,11 @@ const ADDED: readonly string[] = ['node_modules/node/bin/node', 'agent/nftables-
 /**
  * Makes the program of this checkout in a folder, as the Debian package has it; Node.js and the
  * addon are links. Takes some two seconds. Returns the path of `nodewall`.
+ *
+ * @param others as for `bundle`
  */
-export async function installedProgram(folder: string): Promise<string> {
-  await bundle(folder);
+export async function installedProgram(folder: string, others: readonly string[] = []): Promise<string> {
+  await bundle(folder, others);
   for (const path of ADDED) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await symlink(join(ROOT, path), join(folder, path));

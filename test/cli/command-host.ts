@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
-import { IS_OTHER, NODEWALL } from '../program.ts';
+import { COMMAND_HOST_PROGRAM, IS_OTHER, NODEWALL } from '../program.ts';
 import { type Ended, run } from './command.ts';
 
 /** A message to the child. */
@@ -9,8 +9,6 @@ export interface HostedCommand {
   readonly args: readonly string[];
 }
 
-/** The program of the process: its parent needs a channel to it. */
-export const HOST_PROGRAM = join(import.meta.dirname, 'command-host-child.ts');
 const ROOT = join(import.meta.dirname, '../..');
 const TIME_LIMIT = 20_000;
 
@@ -29,7 +27,8 @@ export class CommandHost {
   readonly #waiting = new Map<number, (ended: Ended) => void>();
 
   /**
-   * @param start starts HOST_PROGRAM, when the first command comes and after its process has ended
+   * @param start starts COMMAND_HOST_PROGRAM with a channel, when the first command comes and after
+   *   its process has ended
    * @param timeLimit of a command, in milliseconds
    */
   constructor(start: () => ChildProcess, timeLimit = TIME_LIMIT) {
@@ -79,7 +78,7 @@ export class CommandHost {
 
 // Its working directory is the repository. It ends with this process: its channel is closed then.
 const host = new CommandHost(() =>
-  fork(HOST_PROGRAM, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }),
+  fork(COMMAND_HOST_PROGRAM, { cwd: ROOT, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }),
 );
 
 /**

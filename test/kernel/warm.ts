@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
-import { CommandHost, HOST_PROGRAM } from '../cli/command-host.ts';
+import { CommandHost } from '../cli/command-host.ts';
 import { DIE_WITH_PARENT, type Namespace, stop } from '../netns/namespace.ts';
+import { COMMAND_HOST_PROGRAM } from '../program.ts';
 
 /** Of a command line: the largest rule sets take minutes on a busy machine. */
 const TIME_LIMIT = 600_000;
@@ -27,7 +28,7 @@ export class WarmNodewall {
 
   /** @param confined a command that starts the process with fewer rights: setpriv and its flags */
   constructor(namespace: Namespace, confined: readonly string[] = []) {
-    const host = [...confined, process.execPath, HOST_PROGRAM];
+    const host = [...confined, process.execPath, COMMAND_HOST_PROGRAM];
     const argv = [...DIE_WITH_PARENT, ...namespace.command(host)];
     const start = () => spawn('setpriv', argv, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     this.#host = new CommandHost(start, TIME_LIMIT);
