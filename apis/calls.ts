@@ -3,7 +3,7 @@
  * (agent/receive/controller-client.ts) and the route of the server (controller/publish/calls.ts)
  * follow from them; calls between controllers are in controller/publish/peer-calls.ts.
  */
-import { LEASE_ANSWER, type LeaseRequest, MOST_LEASE_REQUEST } from './egress/lease.ts';
+import { LEASE_ANSWER, type LeaseRequest, MOST_LEASE_REQUEST } from './heartbeat.ts';
 import { MOST_ANSWER, type NodeAnswer } from './node-question.ts';
 import type { NodeReport } from './node-report.ts';
 import {

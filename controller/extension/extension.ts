@@ -1,6 +1,6 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { LeaseAnswer, LeaseGrant, LeaseRequest } from '../../apis/egress/lease.ts';
+import type { LeaseAnswer, LeaseGrant, LeaseRequest } from '../../apis/heartbeat.ts';
 import type { ClusterObject, ClusterObjects, Pod } from '../../apis/objects.ts';
 import type { Update } from '../../apis/stream.ts';
 import type { CrossProblem } from '../../apis/validate/problem.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { Socket } from 'node:net';
-import { HEARTBEAT_PROTOCOL, HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
+import { HEARTBEAT_PROTOCOL, HEARTBEAT_PROTOCOLS } from '../../apis/heartbeat.ts';
 import { monotonicClock } from '../../lib/process/clock.ts';
 import { exitWithParent } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';

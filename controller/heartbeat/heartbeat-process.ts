@@ -2,7 +2,7 @@ import { type ChildProcess, fork, type SendHandle } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../apis/heartbeat.ts';
 import { monotonicClock } from '../../lib/process/clock.ts';
 import { siblingModule } from '../../lib/process/exit.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';

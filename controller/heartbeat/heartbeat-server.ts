@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { HEARTBEAT_PROTOCOL } from '../../apis/egress/lease.ts';
+import { HEARTBEAT_PROTOCOL } from '../../apis/heartbeat.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import { FairQueue } from '../../lib/process/fair-queue.ts';
 import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';

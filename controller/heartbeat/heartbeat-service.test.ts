@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { LeaseRequest } from '../../apis/egress/lease.ts';
+import type { LeaseRequest } from '../../apis/heartbeat.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
 import { LEASE_TIMES } from '../kubeapi/lease/election.ts';

@@ -1,4 +1,4 @@
-import type { LeaseRequest } from '../../apis/egress/lease.ts';
+import type { LeaseRequest } from '../../apis/heartbeat.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { LeaseGrants, LeasePasser, LeaseRelayOptions, Taken } from '../extension/extension.ts';
 import { LEASE_EXTENSION } from '../extension/leases.ts';

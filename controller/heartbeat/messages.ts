@@ -1,7 +1,7 @@
 /** The messages between the controller and its process of heartbeats. Times: monotonicClock. */
 
 import type { Cluster, User } from '@kubernetes/client-node';
-import type { LeaseAnswer, LeaseRequest } from '../../apis/egress/lease.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../apis/heartbeat.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';
 import type { Taken, WrittenSlot } from '../extension/extension.ts';

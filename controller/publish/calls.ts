@@ -1,6 +1,6 @@
 import { AGENT_CALLS, type Call } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH, type ControllerItem, type ControllerState } from '../../apis/controller-state.ts';
-import { type LeaseAnswer, type LeaseRequest, parseLeaseRequest } from '../../apis/egress/lease.ts';
+import { type LeaseAnswer, type LeaseRequest, parseLeaseRequest } from '../../apis/heartbeat.ts';
 import {
   ALL_NODES_PATH,
   METRICS_PATH,

@@ -1,6 +1,6 @@
 import type { Call } from '../../apis/calls.ts';
 import { parseControllerState } from '../../apis/controller-state.ts';
-import { LEASE_ANSWER, LEASE_REQUEST } from '../../apis/egress/lease.ts';
+import { LEASE_ANSWER, LEASE_REQUEST } from '../../apis/heartbeat.ts';
 import {
   ANSWERED,
   MOST_PASSED,

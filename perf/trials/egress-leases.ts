@@ -3,8 +3,8 @@
  * with slots that it renews, as JSON both ways, without HTTPS; then one node is silent.
  */
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
-import { type LeaseGrant, parseLeaseRequest } from '../../apis/egress/lease.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
+import { type LeaseGrant, parseLeaseRequest } from '../../apis/heartbeat.ts';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import { egressCompiler } from '../../controller/egress/compile-egress.ts';
 import { LeaseGranter } from '../../controller/egress/lease/lease-table.ts';

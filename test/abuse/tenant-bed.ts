@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_EGRESS_CONFIG } from '../../apis/egress/config.ts';
-import { HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
+import { HEARTBEAT_PROTOCOLS } from '../../apis/heartbeat.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { loadKubeConfig } from '../../controller/kubeapi/kube-config.ts';

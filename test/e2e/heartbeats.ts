@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LEASE_ANSWER, type LeaseGrant, type LeaseRequest } from '../../apis/egress/lease.ts';
+import { LEASE_ANSWER, type LeaseGrant, type LeaseRequest } from '../../apis/heartbeat.ts';
 import { checked } from '../../apis/schema/shape.ts';
 
 interface HeartbeatsOptions {

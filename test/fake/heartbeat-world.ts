@@ -9,7 +9,7 @@ import { json } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
 import { AGENT_CALLS, pathOf } from '../../apis/calls.ts';
-import { HEARTBEAT_PROTOCOLS } from '../../apis/egress/lease.ts';
+import { HEARTBEAT_PROTOCOLS } from '../../apis/heartbeat.ts';
 
 /** Sent to the thread: heartbeats begin, or end. */
 export type ToHeartbeatWorld =

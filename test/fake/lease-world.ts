@@ -5,8 +5,8 @@ import {
   type LeaseState,
 } from '../../agent/egress/lease/lease-state.ts';
 import { leaseStep } from '../../agent/egress/lease/lease-step.ts';
-import type { LeaseGrant, LeaseRequest } from '../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../apis/egress/node-egress.ts';
+import type { LeaseGrant, LeaseRequest } from '../../apis/heartbeat.ts';
 import type { WrittenSlot } from '../../controller/extension/extension.ts';
 
 type Call = Extract<LeaseEffect, { kind: 'send' | 'take' | 'drop' | 'renew' }>;

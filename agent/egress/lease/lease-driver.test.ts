@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { LeaseAnswer } from '../../../apis/egress/lease.ts';
+import type { LeaseAnswer } from '../../../apis/heartbeat.ts';
 import { type FakeClock, fakeClock } from '../../../test/fake/fake-clock.ts';
 import { LeaseDriver, type LeaseDriverOptions } from './lease-driver.ts';
 import type { FromLeaseThread, LeaseEvent } from './lease-state.ts';

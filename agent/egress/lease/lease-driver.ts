@@ -1,4 +1,4 @@
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { LiveSets } from '../floating/live-sets.ts';
 import {

@@ -1,10 +1,10 @@
-import type { LeaseGrant, LeaseRequest } from '../../../apis/egress/lease.ts';
 import {
   type Candidacy,
   type OwnedAddress,
   type OwnedSlot,
   slotKey,
 } from '../../../apis/egress/node-egress.ts';
+import type { LeaseGrant, LeaseRequest } from '../../../apis/heartbeat.ts';
 import type { Destination } from '../../receive/destinations.ts';
 import type { AddressConflict, Renewal } from '../floating-kernel.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { LeaseGrant } from '../../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../../apis/egress/node-egress.ts';
+import type { LeaseGrant } from '../../../apis/heartbeat.ts';
 import { INITIAL_LEASES, type LeaseEffect, type LeaseEvent, type LeaseState } from './lease-state.ts';
 import { leaseStep } from './lease-step.ts';
 

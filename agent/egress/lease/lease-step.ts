@@ -1,5 +1,6 @@
-import { LEASE_MARGIN, type LeaseGrant } from '../../../apis/egress/lease.ts';
+import { LEASE_MARGIN } from '../../../apis/egress/lease.ts';
 import { slotKey } from '../../../apis/egress/node-egress.ts';
+import type { LeaseGrant } from '../../../apis/heartbeat.ts';
 import {
   emptySlot,
   type LeaseEffect,

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { Netlink, TimedElements } from 'nftables-napi';
 import { AGENT_CALLS } from '../../../apis/calls.ts';
-import { HEARTBEAT_PROTOCOLS } from '../../../apis/egress/lease.ts';
+import { HEARTBEAT_PROTOCOLS } from '../../../apis/heartbeat.ts';
 import { monotonicClock as clock } from '../../../lib/process/clock.ts';
 import { callController, controllerClient } from '../../receive/controller-client.ts';
 import { lookupOrLast } from '../../receive/https-call.ts';

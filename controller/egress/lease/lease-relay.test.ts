@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
 import { LeaseRelay } from './lease-relay.ts';
 

@@ -1,4 +1,4 @@
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
 import type { LeasePasser, LeaseRelayOptions } from '../../extension/extension.ts';
 import type { LeaseBatchAnswer } from '../../publish/peer-calls.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { HeldSlot, LeaseRequest } from '../../../apis/egress/lease.ts';
+import type { HeldSlot, LeaseRequest } from '../../../apis/heartbeat.ts';
 import type { WrittenSlot } from '../../extension/extension.ts';
 import { LeaseTable } from './lease-table.ts';
 

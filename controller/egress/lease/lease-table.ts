@@ -1,10 +1,5 @@
-import {
-  type HeldSlot,
-  LEASE_MARGIN,
-  type LeaseAnswer,
-  type LeaseGrant,
-  type LeaseRequest,
-} from '../../../apis/egress/lease.ts';
+import { LEASE_MARGIN } from '../../../apis/egress/lease.ts';
+import type { HeldSlot, LeaseAnswer, LeaseGrant, LeaseRequest } from '../../../apis/heartbeat.ts';
 import { addToList } from '../../../lib/sharing/lists.ts';
 import type { LeaseGranterOptions, LeaseGrants, WrittenSlot } from '../../extension/extension.ts';
 

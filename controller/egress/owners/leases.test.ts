@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
+import type { LeaseRequest } from '../../../apis/heartbeat.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
 import { allocate } from '../allocation.ts';
 import { LeaseGranter } from '../lease/lease-table.ts';

@@ -1,6 +1,6 @@
-import type { HeldSlot, LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import { ASK_FOR_GRANT } from '../../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../../apis/egress/node-egress.ts';
+import type { HeldSlot, LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
 import { Process, type World } from './world.ts';
 
 interface SimAgentOptions {
@@ -23,7 +23,7 @@ const HEARTBEAT = 500;
 /** Milliseconds until an agent gives a request up. */
 const GIVE_UP = 1000;
 
-/** A gateway node: its kernel, and an agent that keeps to apis/egress/lease.ts. */
+/** A gateway node: its kernel, and an agent that keeps to apis/heartbeat.ts. */
 export class SimAgent {
   readonly node: string;
   readonly #options: SimAgentOptions;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_EGRESS_CONFIG } from '../../../apis/egress/config.ts';
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressGatewaySpec, EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
 import { NO_OBJECTS, type Node } from '../../../apis/objects.ts';
 import { egressCompiler } from '../../../controller/egress/compile-egress.ts';
 import { nodeEgressCompiler } from '../../../controller/egress/node-egress.ts';

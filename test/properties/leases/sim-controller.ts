@@ -1,5 +1,5 @@
-import type { LeaseAnswer, LeaseRequest } from '../../../apis/egress/lease.ts';
 import type { EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
 import type { NodeReport } from '../../../apis/node-report.ts';
 import type { CompiledEgress } from '../../../controller/egress/compile-egress.ts';
 import { LeaseGranter } from '../../../controller/egress/lease/lease-table.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { checked, InvalidError } from '../schema/shape.ts';
-import { LEASE_ANSWER, type LeaseRequest, parseLeaseRequest } from './lease.ts';
+import { LEASE_ANSWER, type LeaseRequest, parseLeaseRequest } from './heartbeat.ts';
+import { checked, InvalidError } from './schema/shape.ts';
 
 const REQUEST: LeaseRequest = {
   node: 'n1',
