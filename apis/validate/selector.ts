@@ -44,3 +44,12 @@ export function toSelector(selector: LabelSelector): LabelSelector {
     ...(matchExpressions === undefined || matchExpressions.length === 0 ? {} : { matchExpressions }),
   };
 }
+
+/** Whether a selector has no condition. */
+export function selectsAll(selector: unknown): boolean {
+  const fields = asFields(selector);
+  if (fields === null) return false;
+  const { matchLabels, matchExpressions, ...others } = fields;
+  const labels = Object.keys(asFields(matchLabels) ?? {});
+  return labels.length + asList(matchExpressions).length + Object.keys(others).length === 0;
+}

@@ -1,5 +1,5 @@
-import { hasFamily, isInPool } from '../../controller/egress/pool.ts';
 import { FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
+import { hasFamily, isInPool } from '../../lib/net/address-pool.ts';
 import { addressRangeText, type Interval, subtract, union } from '../../lib/net/interval.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { type Pair, type TheirGateway, withPartner } from './spidernet-gateway.ts';

@@ -1,15 +1,9 @@
 import type { LabelSelector } from '../../apis/objects.ts';
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
-import {
-  canonicalAddress,
-  checkAddress,
-  checkRange,
-  type PoolRange,
-  parsePoolRange,
-} from '../../apis/validate/egress/addresses.ts';
-import { selectsAll } from '../../apis/validate/egress/gateway.ts';
+import { canonicalAddress, checkAddress, checkRange } from '../../apis/validate/addresses.ts';
 import { show } from '../../apis/validate/problem.ts';
-import { checkSelector, toSelector } from '../../apis/validate/selector.ts';
+import { checkSelector, selectsAll, toSelector } from '../../apis/validate/selector.ts';
+import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import {
   hasFamily,
   isInPool,
@@ -17,8 +11,8 @@ import {
   placeInPool,
   poolAddress,
   toPool,
-} from '../../controller/egress/pool.ts';
-import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+} from '../../lib/net/address-pool.ts';
+import { type PoolRange, parsePoolRange } from '../../lib/net/interval.ts';
 import { presentItems } from './spidernet-schema.ts';
 import type { FieldPlace, Given } from './translation.ts';
 

@@ -1,7 +1,6 @@
-import type { EgressAppliedTo } from '../../apis/egress/objects.ts';
 import type { LabelSelector } from '../../apis/objects.ts';
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { canonicalAddress, checkAddress } from '../../apis/validate/egress/addresses.ts';
+import { canonicalAddress, checkAddress } from '../../apis/validate/addresses.ts';
 import { canonicalCidr, checkCidr } from '../../apis/validate/ipblock.ts';
 import { type FieldPath, show } from '../../apis/validate/problem.ts';
 import { checkSelector, toSelector } from '../../apis/validate/selector.ts';
@@ -20,7 +19,8 @@ export interface TheirPolicy {
   /** An EgressGatewayPolicy of v1, which names no gateway. */
   readonly isFirstProposal: boolean;
   readonly gateway: string | undefined;
-  readonly appliedTo: EgressAppliedTo;
+  /** As a manifest has it. */
+  readonly appliedTo: object;
   readonly to: readonly PolicyDestination[];
   /** Node: the address of the gateway node, also where the gateway has pools. */
   readonly allocation: 'Shared' | 'Dedicated' | 'Fixed' | 'Node';
@@ -67,7 +67,7 @@ export function readPolicy(given: Given, spec: FieldMap, form: Form): TheirPolic
   };
 }
 
-function readAppliedTo(given: Given, raw: FieldMap, { kind }: Form): EgressAppliedTo | null {
+function readAppliedTo(given: Given, raw: FieldMap, { kind }: Form): object | null {
   const { found } = given;
   const path = ['spec', 'appliedTo'];
   const isCluster = kind === 'ClusterEgressPolicy';

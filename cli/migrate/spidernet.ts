@@ -1,11 +1,11 @@
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { parsePoolRange } from '../../apis/validate/egress/addresses.ts';
 import { checkMetadata, readNamespace } from '../../apis/validate/metadata.ts';
 import { nearest } from '../../apis/validate/nearest.ts';
 import { hasError, show } from '../../apis/validate/problem.ts';
 import { reportSchema } from '../../apis/validate/schema-problem.ts';
-import { type OwnedRange, ownedRange, RangeIndex } from '../../controller/egress/check/ranges.ts';
-import { toPool } from '../../controller/egress/pool.ts';
+import { toPool } from '../../lib/net/address-pool.ts';
+import { parsePoolRange } from '../../lib/net/interval.ts';
+import { type OwnedRange, ownedRange, RangeIndex } from '../../lib/net/range-index.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { type PlacedPolicy, placePolicies } from './spidernet-addresses.ts';
 import { readGateway, type TheirGateway } from './spidernet-gateway.ts';

@@ -1,10 +1,10 @@
 import type { EgressDropReason } from '../../apis/egress/node-egress.ts';
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Node } from '../../apis/objects.ts';
-import { canonicalAddress } from '../../apis/validate/egress/addresses.ts';
+import { canonicalAddress } from '../../apis/validate/addresses.ts';
 import { type Family, parseAddress } from '../../lib/net/address.ts';
+import { hasFamily, isInPool, type Pool, toPool } from '../../lib/net/address-pool.ts';
 import { dealAddresses, type FamilyAddresses, namedAddress, written } from './deal-addresses.ts';
-import { hasFamily, isInPool, type Pool, toPool } from './pool.ts';
 import { byRendezvous, rendezvous } from './rendezvous.ts';
 
 /** A node that a gateway's nodeSelector selects. */

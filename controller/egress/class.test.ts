@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import { formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { hasInterval } from '../../lib/net/range-index.ts';
 import { fakePolicy as policy } from '../../test/fake/egress-objects.ts';
 import { flatten } from './class.ts';
-import { destinationsOf, hasInterval } from './segments.ts';
+import { destinationsOf } from './segments.ts';
 
 /** The ranges of IPv4, with the names of the policies. */
 function ranges(policies: readonly EgressPolicy[]): string[] {

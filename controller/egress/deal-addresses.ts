@@ -1,7 +1,7 @@
 import type { EgressGateway, EgressPolicy } from '../../apis/egress/objects.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
+import { isInPool, type Pool, poolAddresses } from '../../lib/net/address-pool.ts';
 import { HolderRecords } from './order.ts';
-import { isInPool, type Pool, poolAddresses } from './pool.ts';
 
 export type FamilyAddresses = Readonly<Record<Family, readonly string[]>>;
 

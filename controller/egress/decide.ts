@@ -8,6 +8,7 @@ import type { EgressPolicy } from '../../apis/egress/objects.ts';
 import type { Labels, Pod } from '../../apis/objects.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
+import { hasInterval } from '../../lib/net/range-index.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { ObjectIndex } from '../index/object-index.ts';
 import { allHold } from '../index/selector.ts';
@@ -16,7 +17,7 @@ import { egressPolicyKey } from './class.ts';
 import type { CompiledEgress, EgressInput } from './compile-egress.ts';
 import { holderOf, isLikelyPod, isPodAddress } from './inside.ts';
 import { egressPolicyText } from './order.ts';
-import { destinationsOf, hasInterval } from './segments.ts';
+import { destinationsOf } from './segments.ts';
 import { isInSubnets, toItems } from './selection.ts';
 
 export type EgressExplainer = (flow: EgressFlow, options?: { considered?: boolean }) => EgressExplanation;

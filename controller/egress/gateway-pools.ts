@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { leaseName } from '../../apis/egress/lease.ts';
 import type { Candidacy, OwnedSlot } from '../../apis/egress/node-egress.ts';
+import { poolCidrs, toPool } from '../../lib/net/address-pool.ts';
 import { type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { addToList, compareText, sameItems } from '../../lib/sharing/lists.ts';
 import type { Allocation } from './allocation.ts';
-import { poolCidrs, toPool } from './pool.ts';
 
 /** The part of a gateway node that only its gateways decide. */
 export interface GatewayPools {

@@ -9,13 +9,13 @@ import {
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
+import { poolCidrs, toPool } from '../../lib/net/address-pool.ts';
 import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
 import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
+import { AddressUnion, hasInterval, type OwnedRange, ownedRange } from '../../lib/net/range-index.ts';
 import { type ListChange, sameItems } from '../../lib/sharing/lists.ts';
-import { AddressUnion, type OwnedRange, ownedRange } from './check/ranges.ts';
 import { comparePods } from './order.ts';
-import { poolCidrs, toPool } from './pool.ts';
-import { cidrIntervals, hasInterval } from './segments.ts';
+import { cidrIntervals } from './segments.ts';
 
 interface InsideParts {
   readonly nodes: readonly Node[];

@@ -13,12 +13,6 @@ export function cidrIntervals(cidrs: readonly string[], family: Family): Interva
   );
 }
 
-/** Whether sorted, disjoint intervals contain the value. */
-export function hasInterval(intervals: readonly Interval[], value: bigint): boolean {
-  const at = firstAt(0, intervals.length, (i) => (intervals[i]?.last ?? value) >= value);
-  return (intervals[at]?.first ?? value + 1n) <= value;
-}
-
 /** A part of the address space in which the same lists hold. */
 interface Segment {
   readonly range: Interval;

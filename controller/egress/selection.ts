@@ -2,6 +2,7 @@ import type { EgressAppliedTo, EgressPolicy } from '../../apis/egress/objects.ts
 import type { Labels, Pod } from '../../apis/objects.ts';
 import { type Family, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
+import { hasInterval } from '../../lib/net/range-index.ts';
 import { firstAt } from '../../lib/sharing/lists.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import {
@@ -11,7 +12,7 @@ import {
   type SelectorIndex,
   selectorIndex,
 } from '../index/selector.ts';
-import { cidrIntervals, hasInterval, segments } from './segments.ts';
+import { cidrIntervals, segments } from './segments.ts';
 
 /** One item of `appliedTo`: all that is not null must hold. */
 interface AppliedItem {

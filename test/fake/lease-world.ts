@@ -146,7 +146,7 @@ interface SimulatedSlot {
   readonly address: string;
 }
 
-/** As apis/egress/lease.ts has it. */
+/** The side of the controller, as apis/heartbeat.ts has it. */
 export interface SimulatedLeader {
   setSlots(slots: readonly WrittenSlot[]): void;
   /** Null: the request is older than the last one. */

@@ -16,10 +16,10 @@ import type {
   NetworkPolicyProtocol,
   Rule,
 } from '../../apis/objects.ts';
-import { parsePoolRange } from '../../apis/validate/egress/addresses.ts';
 import { canonicalCidr } from '../../apis/validate/ipblock.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { covers, parseCidr } from '../../lib/net/address.ts';
+import { parsePoolRange } from '../../lib/net/interval.ts';
 
 /** What later stages take for granted of everything that stage 1 hands them. */
 export function checkInvariants(objects: ClusterObjects): void {

@@ -1,14 +1,15 @@
 import { FAMILIES } from '../../../lib/net/address.ts';
+import { parsePoolRange } from '../../../lib/net/interval.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGateway, EgressGatewaySpec, EgressProbe } from '../../egress/objects.ts';
 import type { LabelSelector } from '../../label-selector.ts';
 import { DEFAULT_FAILOVER, EGRESS_GATEWAY_SCHEMA } from '../../schema/egress-gateway.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
+import { canonicalAddress, checkAddress, checkRange } from '../addresses.ts';
 import { checkMetadata, toIdentity } from '../metadata.ts';
 import { type FieldPath, type Findings, hasError, show } from '../problem.ts';
 import { egressFieldHint, reportSchema } from '../schema-problem.ts';
-import { checkSelector, toSelector } from '../selector.ts';
-import { canonicalAddress, checkAddress, checkRange, parsePoolRange } from './addresses.ts';
+import { checkSelector, selectsAll, toSelector } from '../selector.ts';
 import { readGatewayStatus } from './status.ts';
 
 /** The fields of a spec that passed the checks. */
@@ -69,15 +70,6 @@ function checkSpec(spec: FieldMap, found: Findings): void {
     checkProbe(asFields(probe) ?? {}, ['spec', 'probes', index], found);
   }
   checkFailover(asFields(spec.failover) ?? {}, found);
-}
-
-/** Whether a selector has no condition. */
-export function selectsAll(selector: unknown): boolean {
-  const fields = asFields(selector);
-  if (fields === null) return false;
-  const { matchLabels, matchExpressions, ...others } = fields;
-  const labels = Object.keys(asFields(matchLabels) ?? {});
-  return labels.length + asList(matchExpressions).length + Object.keys(others).length === 0;
 }
 
 function checkPools(pools: readonly unknown[], found: Findings): void {

@@ -5,13 +5,13 @@ import type { EgressAddress, EgressAppliedTo, EgressPolicy, EgressPolicySpec } f
 import type { LabelSelector } from '../../label-selector.ts';
 import { CLUSTER_EGRESS_POLICY_SCHEMA, EGRESS_POLICY_SCHEMA } from '../../schema/egress-policy.ts';
 import { asFields, asList, type FieldMap } from '../../schema/json-schema.ts';
+import { canonicalAddress, checkAddress } from '../addresses.ts';
 import { canonicalCidr, checkCidrs } from '../ipblock.ts';
 import { checkMetadata, readNamespace, toCreated, toIdentity } from '../metadata.ts';
 import { isSubdomain, SUBDOMAIN_FORM } from '../names.ts';
 import { type FieldPath, type Findings, hasError, show } from '../problem.ts';
 import { egressFieldHint, reportSchema } from '../schema-problem.ts';
 import { checkSelector, toSelector } from '../selector.ts';
-import { canonicalAddress, checkAddress } from './addresses.ts';
 import { readPolicyStatus } from './status.ts';
 
 /** The fields of a spec that passed the checks. */

@@ -3,8 +3,8 @@ import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGatewayStatus, EgressPolicyStatus, HeldAddress } from '../../egress/objects.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, conditions, count, GRANULAR_OBJECT } from '../../schema/crd-parts.ts';
 import { asFields, asList, checkSchema, type JsonSchema } from '../../schema/json-schema.ts';
+import { canonicalAddress } from '../addresses.ts';
 import { type FieldPath, type Findings, show } from '../problem.ts';
-import { canonicalAddress } from './addresses.ts';
 
 const text = (description: string): JsonSchema => ({ type: 'string', description });
 

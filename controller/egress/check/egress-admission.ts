@@ -5,6 +5,7 @@ import type { ClusterObject } from '../../../apis/objects.ts';
 import { GATEWAY_PATHS, POLICY_PATHS } from '../../../apis/validate/egress/kinds.ts';
 import { displayName, identityOf } from '../../../apis/validate/metadata.ts';
 import { type CrossProblem, formatPath, type ObjectProblem } from '../../../apis/validate/problem.ts';
+import { isInPool, toPool } from '../../../lib/net/address-pool.ts';
 import { addToList, compareText } from '../../../lib/sharing/lists.ts';
 import type { AdmissionExtension, ExtensionWorld } from '../../extension/extension.ts';
 import {
@@ -18,7 +19,6 @@ import {
   toWarning,
 } from '../../webhook/review.ts';
 import { HolderRecords } from '../order.ts';
-import { isInPool, toPool } from '../pool.ts';
 import { gatewayChooser } from '../ways.ts';
 import { type CheckObjects, IncrementalChecks } from './incremental.ts';
 

@@ -6,9 +6,10 @@ import { identityOf } from '../../../apis/validate/metadata.ts';
 import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { type Family, parseAddress } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
+import { AddressUnion, hasInterval, type OwnedRange, RangeIndex } from '../../../lib/net/range-index.ts';
 import { type ListChange, listChange, sameItems } from '../../../lib/sharing/lists.ts';
 import type { AddressedPod, ObjectExtension, PodFilter } from '../../extension/extension.ts';
-import { cidrIntervals, hasInterval } from '../segments.ts';
+import { cidrIntervals } from '../segments.ts';
 import { beyondLimits, EgressAdmission } from './egress-admission.ts';
 import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
@@ -20,7 +21,6 @@ import {
   serviceRanges,
 } from './object-ranges.ts';
 import { policyProblems } from './policies.ts';
-import { AddressUnion, type OwnedRange, RangeIndex } from './ranges.ts';
 
 /** Egress gateways and policies among the other objects. */
 export const EGRESS_OBJECTS: ObjectExtension = {

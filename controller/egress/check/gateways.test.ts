@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
 import type { Node } from '../../../apis/objects.ts';
 import { validateObject } from '../../../apis/validate/object.ts';
+import { RangeIndex } from '../../../lib/net/range-index.ts';
 import { fakeNode } from '../../../test/fake/egress-objects.ts';
 import { gatewayProblems, nodelessProblems, type PoolOf, poolsOf } from './gateways.ts';
-import { RangeIndex } from './ranges.ts';
 
 function gateway(name: string, ranges: readonly string[]): EgressGateway {
   const raw = {

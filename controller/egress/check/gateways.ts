@@ -1,13 +1,12 @@
 import type { EgressGateway } from '../../../apis/egress/objects.ts';
 import type { Node } from '../../../apis/objects.ts';
-import { parsePoolRange } from '../../../apis/validate/egress/addresses.ts';
 import { GATEWAY_PATHS } from '../../../apis/validate/egress/kinds.ts';
 import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
-import type { Interval } from '../../../lib/net/interval.ts';
+import { type Interval, parsePoolRange } from '../../../lib/net/interval.ts';
+import type { Overlaps } from '../../../lib/net/range-index.ts';
 import { compareBigInts } from '../../../lib/sharing/lists.ts';
 import { allHold, canonicalRequirements } from '../../index/selector.ts';
-import type { Overlaps } from './ranges.ts';
 
 /** One range of the pools of a gateway. */
 export interface PoolOf {

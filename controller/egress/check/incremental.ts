@@ -4,11 +4,17 @@ import type { ClusterObjects, Node, Service } from '../../../apis/objects.ts';
 import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { FAMILIES, type Family, parseCidr } from '../../../lib/net/address.ts';
 import { type Interval, toInterval, union } from '../../../lib/net/interval.ts';
+import {
+  AddressUnion,
+  hasInterval,
+  type Overlaps,
+  type OwnedRange,
+  RangeIndex,
+} from '../../../lib/net/range-index.ts';
 import { sameItems } from '../../../lib/sharing/lists.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import type { AddressedPod } from '../../extension/extension.ts';
 import { credible } from '../inside.ts';
-import { hasInterval } from '../segments.ts';
 import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
   insideRanges,
@@ -19,7 +25,6 @@ import {
   serviceRanges,
 } from './object-ranges.ts';
 import { policyProblems } from './policies.ts';
-import { AddressUnion, type Overlaps, type OwnedRange, RangeIndex } from './ranges.ts';
 
 /** The objects that the checks of one object read. */
 export interface CheckObjects

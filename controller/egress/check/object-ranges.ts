@@ -1,9 +1,9 @@
 import type { EgressConfig } from '../../../apis/egress/config.ts';
 import type { InsideNetworks } from '../../../apis/egress/objects.ts';
 import type { Node, Service } from '../../../apis/objects.ts';
+import { type OwnedRange, ownedRange } from '../../../lib/net/range-index.ts';
 import type { AddressedPod } from '../../extension/extension.ts';
 import { ALWAYS_INSIDE, credible } from '../inside.ts';
-import { type OwnedRange, ownedRange } from './ranges.ts';
 
 export function nodeRanges({ name, addresses, podCIDRs = [] }: Node): OwnedRange[] {
   return [

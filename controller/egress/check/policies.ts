@@ -6,10 +6,10 @@ import { describeUnknown, sortedNames } from '../../../apis/validate/nearest.ts'
 import { type CrossProblem, type FieldPath, show } from '../../../apis/validate/problem.ts';
 import { parseCidr } from '../../../lib/net/address.ts';
 import { toInterval } from '../../../lib/net/interval.ts';
+import { AddressUnion, ownedRange } from '../../../lib/net/range-index.ts';
 import { memo } from '../../../lib/sharing/memo.ts';
 import { gatewayChooser } from '../ways.ts';
 import { nameOf, type PoolOf } from './gateways.ts';
-import { AddressUnion, ownedRange } from './ranges.ts';
 
 export interface PolicyWorld {
   readonly policies: readonly EgressPolicy[];

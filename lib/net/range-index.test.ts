@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { AddressUnion, type OwnedRange, ownedRange, RangeIndex } from './ranges.ts';
+import { AddressUnion, type OwnedRange, ownedRange, RangeIndex } from './range-index.ts';
 
 const RANGE: fc.Arbitrary<OwnedRange> = fc.record({
   family: fc.constantFrom(4 as const, 6 as const),

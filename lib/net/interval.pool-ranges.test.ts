@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { formatAddress } from '../../../lib/net/address.ts';
-import { parsePoolRange } from './addresses.ts';
+import { formatAddress } from './address.ts';
+import { parsePoolRange } from './interval.ts';
 
 describe('a range of an address pool', () => {
   const VALID: readonly (readonly [text: string, canonical: string, first: string, last: string])[] = [

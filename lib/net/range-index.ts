@@ -1,6 +1,6 @@
-import { BITS, FAMILIES, type Family, parseAddress, parseCidr } from '../../../lib/net/address.ts';
-import { type Interval, subtract, toInterval, union } from '../../../lib/net/interval.ts';
-import { compareBigInts, firstAt } from '../../../lib/sharing/lists.ts';
+import { compareBigInts, firstAt } from '../sharing/lists.ts';
+import { BITS, FAMILIES, type Family, parseAddress, parseCidr } from './address.ts';
+import { type Interval, subtract, toInterval, union } from './interval.ts';
 
 /** A range of addresses, and what has it, for messages. */
 export interface OwnedRange {
@@ -90,4 +90,10 @@ export class AddressUnion {
   has(family: Family): boolean {
     return this.#intervals[family].length > 0;
   }
+}
+
+/** Whether sorted, disjoint intervals contain the value. */
+export function hasInterval(intervals: readonly Interval[], value: bigint): boolean {
+  const at = firstAt(0, intervals.length, (i) => (intervals[i]?.last ?? value) >= value);
+  return (intervals[at]?.first ?? value + 1n) <= value;
 }

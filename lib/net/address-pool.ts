@@ -1,9 +1,8 @@
-import { parsePoolRange } from '../../apis/validate/egress/addresses.ts';
-import { type Cidr, FAMILIES, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
-import { type Interval, toCidrs, union } from '../../lib/net/interval.ts';
-import { hasInterval } from './segments.ts';
+import { type Cidr, FAMILIES, type Family, formatAddress, parseAddress } from './address.ts';
+import { type Interval, parsePoolRange, toCidrs, union } from './interval.ts';
+import { hasInterval } from './range-index.ts';
 
-/** The addresses of a gateway: its ranges in their order, by family. */
+/** The addresses of several ranges in their order, by family. */
 export interface Pool {
   readonly ranges: Readonly<Record<Family, readonly Interval[]>>;
   /** The same, merged, for look-ups. */
