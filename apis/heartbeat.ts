@@ -25,6 +25,18 @@ import {
 export const HEARTBEAT_PROTOCOL = 'nodewall-heartbeat';
 export const HEARTBEAT_PROTOCOLS = [HEARTBEAT_PROTOCOL, 'http/1.1'] as const;
 
+/**
+ * A reason that moves nothing: another host has an address of the node's slots, and would have it
+ * beside every other node too.
+ */
+export const ADDRESS_CONFLICT = 'AddressConflict';
+
+/** While a node that owns a slot waits for its grant, it asks so often (milliseconds). */
+export const ASK_FOR_GRANT = 25;
+
+/** Milliseconds after the end of a lease in which nobody else gets the address. */
+export const LEASE_MARGIN = 500;
+
 /** The size limit of a request as JSON (bytes). */
 export const MOST_LEASE_REQUEST = 256 << 10;
 
@@ -57,8 +69,8 @@ const GATEWAY_READINESS = object(
 
 /**
  * The candidates of every gateway send a request each `heartbeatMilliseconds` (Candidacy in
- * egress/node-egress.ts), and at once when they gave a slot up. Of other nodes, those that cannot reach a
- * gateway send requests as long as that is so, and one when it no longer is.
+ * egress/node-egress.ts), and at once when they gave a slot up. Of other nodes, those that cannot
+ * reach a gateway send requests as long as that is so, and one when it no longer is.
  */
 export type LeaseRequest = Of<typeof LEASE_REQUEST>;
 export const LEASE_REQUEST = object(

@@ -5,7 +5,7 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
-import type { AddressPair, EgressPolicy, EgressProbe } from './objects.ts';
+import type { AddressPair, EgressGateway, EgressPolicy, EgressProbe } from './objects.ts';
 
 /** Why the packet of a selected pod cannot go through its gateway (docs/egress.md). */
 export const EGRESS_DROP_REASONS = [
@@ -77,7 +77,7 @@ export interface NodeEgress {
   readonly floating: MemberSet;
   /**
    * The slots of floating gateways that this node owns by the statuses, as far as they have
-   * addresses, by gateway and name. It may use them only under a lease (lease.ts).
+   * addresses, by gateway and name. It may use them only under a lease (apis/heartbeat.ts).
    */
   readonly owned: readonly OwnedSlot[];
   /**
@@ -223,7 +223,7 @@ export type EgressTake =
 
 /** A slot of a floating gateway, for its owner. */
 export interface OwnedSlot {
-  /** As leaseName (lease.ts) has it. */
+  /** As leaseName has it. */
   readonly gateway: string;
   readonly slot: string;
   /** Grows with each other owner. */
@@ -235,7 +235,7 @@ export interface OwnedSlot {
 
 /** A gateway of which a node is a candidate. */
 export interface Candidacy {
-  /** As leaseName (lease.ts) has it. */
+  /** As leaseName has it. */
   readonly gateway: string;
   readonly source: 'Floating' | 'Node';
   readonly heartbeatMilliseconds: number;
@@ -255,4 +255,9 @@ const KEY = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
 
 export function isWireGuardKey(text: unknown): text is string {
   return typeof text === 'string' && KEY.test(text);
+}
+
+/** The name of a gateway in leases: unique over the API groups. */
+export function leaseName({ name }: Pick<EgressGateway, 'name'>): string {
+  return name;
 }

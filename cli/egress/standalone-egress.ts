@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { leaseName } from '../../apis/egress/lease.ts';
-import { MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
+import { leaseName, MOST_SLOTS, type NodeEgress } from '../../apis/egress/node-egress.ts';
 import type { EgressGateway } from '../../apis/egress/objects.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { nodeEgressViewer } from '../../controller/egress/node-egress.ts';

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { leaseName } from '../../apis/egress/lease.ts';
-import type { Candidacy, OwnedSlot } from '../../apis/egress/node-egress.ts';
+import { type Candidacy, leaseName, type OwnedSlot } from '../../apis/egress/node-egress.ts';
 import { poolCidrs, toPool } from '../../lib/net/address-pool.ts';
 import { type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { addToList, compareText, sameItems } from '../../lib/sharing/lists.ts';

@@ -1,4 +1,3 @@
-import { leaseName } from '../../apis/egress/lease.ts';
 import {
   type DestinationRange,
   type EgressDropReason,
@@ -6,6 +5,7 @@ import {
   type EgressPolicyName,
   type EgressSlot,
   type EgressTake,
+  leaseName,
   slotKey,
 } from '../../apis/egress/node-egress.ts';
 import type { EgressPolicy } from '../../apis/egress/objects.ts';

@@ -1,6 +1,5 @@
-import { LEASE_MARGIN } from '../../../apis/egress/lease.ts';
 import { slotKey } from '../../../apis/egress/node-egress.ts';
-import type { LeaseGrant } from '../../../apis/heartbeat.ts';
+import { LEASE_MARGIN, type LeaseGrant } from '../../../apis/heartbeat.ts';
 import {
   emptySlot,
   type LeaseEffect,

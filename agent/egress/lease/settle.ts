@@ -1,6 +1,5 @@
-import { ASK_FOR_GRANT } from '../../../apis/egress/lease.ts';
 import type { OwnedAddress } from '../../../apis/egress/node-egress.ts';
-import type { GatewayReadiness, HeldSlot } from '../../../apis/heartbeat.ts';
+import { ASK_FOR_GRANT, type GatewayReadiness, type HeldSlot } from '../../../apis/heartbeat.ts';
 import type { Renewal } from '../floating-kernel.ts';
 import { type LeaseEffect, type LeaseState, type LeaseView, NO_SLOT, type SlotLease } from './lease-state.ts';
 

@@ -1,5 +1,10 @@
-import { LEASE_MARGIN } from '../../../apis/egress/lease.ts';
-import type { HeldSlot, LeaseAnswer, LeaseGrant, LeaseRequest } from '../../../apis/heartbeat.ts';
+import {
+  type HeldSlot,
+  LEASE_MARGIN,
+  type LeaseAnswer,
+  type LeaseGrant,
+  type LeaseRequest,
+} from '../../../apis/heartbeat.ts';
 import { addToList } from '../../../lib/sharing/lists.ts';
 import type { LeaseGranterOptions, LeaseGrants, WrittenSlot } from '../../extension/extension.ts';
 

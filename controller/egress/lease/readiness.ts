@@ -1,4 +1,5 @@
-import { ADDRESS_CONFLICT, LEASE_MARGIN, leaseName } from '../../../apis/egress/lease.ts';
+import { leaseName } from '../../../apis/egress/node-egress.ts';
+import { ADDRESS_CONFLICT, LEASE_MARGIN } from '../../../apis/heartbeat.ts';
 import type { Allocation } from '../allocation.ts';
 import type { Heard, LeaseTable } from './lease-table.ts';
 

@@ -1,5 +1,5 @@
-import { ADDRESS_CONFLICT } from '../../../apis/egress/lease.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
+import { ADDRESS_CONFLICT } from '../../../apis/heartbeat.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { type Allocation, allocate, homes } from '../allocation.ts';
 import { rendezvous } from '../rendezvous.ts';

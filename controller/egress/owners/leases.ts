@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { leaseName } from '../../../apis/egress/lease.ts';
+import { leaseName } from '../../../apis/egress/node-egress.ts';
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import type { LeaseOrders, Taken, WrittenSlot } from '../../extension/extension.ts';

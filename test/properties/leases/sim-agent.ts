@@ -1,6 +1,10 @@
-import { ASK_FOR_GRANT } from '../../../apis/egress/lease.ts';
 import type { OwnedSlot } from '../../../apis/egress/node-egress.ts';
-import type { HeldSlot, LeaseAnswer, LeaseRequest } from '../../../apis/heartbeat.ts';
+import {
+  ASK_FOR_GRANT,
+  type HeldSlot,
+  type LeaseAnswer,
+  type LeaseRequest,
+} from '../../../apis/heartbeat.ts';
 import { Process, type World } from './world.ts';
 
 interface SimAgentOptions {
