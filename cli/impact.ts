@@ -21,6 +21,7 @@ import {
   appliedObjects,
   type RemovedObject,
 } from '../controller/watch/applied-objects.ts';
+import { fromLastValidJson } from '../controller/watch/last-valid-versions.ts';
 import { loadManifests, readManifests, unreadableProblems } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { clusterObjects, withCluster } from './cluster-api.ts';
@@ -143,7 +144,7 @@ async function machineObjects(stateDir: string, config: Config): Promise<Cluster
       `no agent with --manifests has saved its state in ${stateDir}: give --node or --all-nodes for nodes of a cluster, or the agent's --state-dir`,
     );
   const options = { ...validateOptions(config), failsafe: null, egress: true };
-  const { objects } = await loadManifests(saved.paths, options, saved.lastValid);
+  const { objects } = await loadManifests(saved.paths, options, fromLastValidJson(saved.lastValid, true));
   return new MachineNode(options).with(objects);
 }
 

@@ -1,9 +1,5 @@
 import { resolve } from 'node:path';
-import {
-  fromLastValidJson,
-  type LastValidJson,
-  type LastValidVersions,
-} from '../controller/watch/last-valid-versions.ts';
+import type { LastValidJson } from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
 import { Saver, stateFile } from '../lib/process/state-file.ts';
 import { memo } from '../lib/sharing/memo.ts';
@@ -48,7 +44,8 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
 /** The source of this machine's agent's objects, and the last valid versions of them. */
 export interface SavedManifests {
   readonly paths: readonly string[];
-  readonly lastValid: LastValidVersions;
+  /** As fromLastValidJson reads them. */
+  readonly lastValid: unknown;
 }
 
 /** Null: no agent of this state directory ever read manifests. Throws a StateFileError. */
@@ -59,7 +56,7 @@ export async function readSavedManifests(stateDir: string): Promise<SavedManifes
     JSON.parse(text),
   );
   if (typeof origin !== 'string') return null;
-  return { paths: JSON.parse(origin), lastValid: fromLastValidJson(memory, true) };
+  return { paths: JSON.parse(origin), lastValid: memory };
 }
 
 /**

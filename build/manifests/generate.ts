@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
 import { stringify } from 'yaml';
-import { egressMetrics } from '../../agent/egress/egress-metrics.ts';
+import { extendMetrics } from '../../agent/extension/agent.ts';
 import { prometheusMetrics } from '../../agent/run/prometheus.ts';
 import { customResourceDefinitions } from '../../apis/schema/crd.ts';
 import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
@@ -28,8 +28,8 @@ export function crdFiles(): Map<URL, string> {
  * All that `npm run generate` writes: the CustomResourceDefinitions, the tables of docs/metrics.md,
  * the dashboards, and the alerts with their runbooks.
  */
-export function generatedFiles(): Map<URL, string> {
-  return new Map([...crdFiles(), [METRICS_PAGE, metricsPage()], ...monitoringFiles()]);
+export async function generatedFiles(): Promise<Map<URL, string>> {
+  return new Map([...crdFiles(), [METRICS_PAGE, await metricsPage()], ...monitoringFiles()]);
 }
 
 const METRICS_PAGE = new URL('../../docs/metrics.md', import.meta.url);
@@ -44,11 +44,12 @@ interface Documented {
  * docs/metrics.md with its tables made anew: each stands between `<!-- NAME -->` and `<!-- end
  * -->`.
  */
-function metricsPage(): string {
+async function metricsPage(): Promise<string> {
+  const agent = await ofAgent();
   const tables: Readonly<Record<string, () => string>> = {
     nodes: () => table(NODE_METRICS),
     controller: () => table(ofController()),
-    agent: () => table(ofAgent()),
+    agent: () => table(agent),
   };
   const text = readFileSync(METRICS_PAGE, 'utf8');
   return text.replaceAll(/(<!-- (\w+) -->\n)[\s\S]*?(<!-- end -->)/g, (_, begin, name, end) => {
@@ -66,9 +67,9 @@ function table(metrics: readonly Documented[]): string {
   return `| metric | meaning |\n| --- | --- |\n${rows.join('')}`;
 }
 
-function ofAgent(): Documented[] {
+async function ofAgent(): Promise<Documented[]> {
   const metrics = prometheusMetrics({ version: '', isInCluster: true, ofRules: true });
-  metrics.extend(egressMetrics);
+  await extendMetrics(metrics);
   return documented(metrics.registry);
 }
 
@@ -111,6 +112,6 @@ function write(files: ReadonlyMap<URL, string>): void {
 
 // `npm run generate`. The chart's values are made of what kustomize reads, so they come last.
 if (import.meta.main) {
-  write(generatedFiles());
+  write(await generatedFiles());
   write(new Map([...chartFiles().kept].map(([path, text]) => [new URL(path, CHART), text])));
 }

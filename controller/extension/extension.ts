@@ -74,6 +74,10 @@ type Policy = ClusterObjects['egressPolicies'][number];
 
 /** The objects of an extension among the others, in stage 1 and before it. */
 export interface ObjectExtension {
+  /** The kinds of its objects; all are of nodewall.io. */
+  readonly kinds: readonly string[];
+  /** Whether this version knows all fields of a policy that another one may have saved. */
+  isKnown(saved: Policy): boolean;
   /**
    * The problems of its objects that others cause; none of them takes an object out of force.
    * @param invalid identities of gateways that exist and were rejected

@@ -1,9 +1,8 @@
-import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../apis/egress/objects.ts';
-import type { ClusterGroup, ClusterNetworkPolicy, Guardrail, Tier } from '../../apis/objects.ts';
+import type { ClusterObjects } from '../../apis/objects.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
-import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/validate/policy.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 
 /**
  * The last valid versions of policies, groups, tiers and egress gateways that were in force, by
@@ -13,8 +12,10 @@ export type LastValidVersions = ReadonlyMap<string, LastValidVersion>;
 
 export interface LastValidVersion {
   readonly file: string;
-  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy | Guardrail | EgressGateway | EgressPolicy;
+  readonly object: ClusterObjects[Kept][number];
 }
+
+type Kept = 'tiers' | 'groups' | 'policies' | 'guardrails' | 'egressGateways' | 'egressPolicies';
 
 export const NO_LAST_VALID: LastValidVersions = new Map();
 
@@ -45,29 +46,14 @@ export function fromLastValidJson(value: unknown, readsEgress: boolean): LastVal
   const { version, remembered } = (value ?? {}) as Partial<LastValidJson>;
   if (version !== 1 || !Array.isArray(remembered)) return NO_LAST_VALID;
   const known = (remembered as LastValidVersion[]).filter(
-    ({ object }) => isKnown(object) && (readsEgress || !EGRESS_KINDS.includes(object.kind)),
+    ({ object }) => isKnown(object) && (readsEgress || !OBJECT_EXTENSION.kinds.includes(object.kind)),
   );
   return new Map(known.map((item) => [identityOf(item.object), item]));
 }
 
-const EGRESS_POLICY_FIELDS: Readonly<Record<keyof EgressPolicySpec, true>> = {
-  stage: true,
-  appliedTo: true,
-  gateway: true,
-  to: true,
-  except: true,
-  action: true,
-  address: true,
-  whenUnavailable: true,
-  priority: true,
-  mode: true,
-  established: true,
-};
-
 function isKnown(object: LastValidVersion['object']): boolean {
-  if (object.kind === 'EgressPolicy' || object.kind === 'ClusterEgressPolicy') {
-    return Object.keys(object.spec).every((field) => Object.hasOwn(EGRESS_POLICY_FIELDS, field));
-  }
+  if (object.kind === 'EgressPolicy' || object.kind === 'ClusterEgressPolicy')
+    return OBJECT_EXTENSION.isKnown(object);
   if (object.kind !== 'ClusterNetworkPolicy' || object.apiGroup !== 'nodewall.io') return true;
   const { kind, name, spec } = object;
   const raw = { apiVersion: 'nodewall.io/v1alpha1', kind, metadata: { name }, spec };

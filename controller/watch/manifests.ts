@@ -1,9 +1,9 @@
 import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Node } from '../../apis/objects.ts';
 import { asFields, type FieldMap, type FieldPath } from '../../apis/schema/json-schema.ts';
-import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { untilThen } from '../../apis/validate/nearest.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { AcceptedAddresses, type AddressOwnership, claimedText } from '../index/accepted-addresses.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { contentOf, type FileContent } from './content.ts';
@@ -85,8 +85,8 @@ function withoutReason({ isMissing, ...problem }: LoadProblem, isInCluster: bool
   if (isMissing !== true || !isInCluster) return problem;
   const { kind, message } = problem;
   // That of an egress policy says what becomes of it.
-  const isEgress = EGRESS_KINDS.includes(kind);
-  return { ...problem, severity: 'warning', message: isEgress ? message : untilThen(message) };
+  const isComplete = OBJECT_EXTENSION.kinds.includes(kind);
+  return { ...problem, severity: 'warning', message: isComplete ? message : untilThen(message) };
 }
 
 /** A cluster's objects beside policies: manifests of policies alone are meant for these. */

@@ -12,7 +12,6 @@ import {
 import { LONGEST_SPEC } from '../../apis/policy-status.ts';
 import { openApiSchema } from '../../apis/schema/crd.ts';
 import { asFields, type FieldMap, overLimit } from '../../apis/schema/json-schema.ts';
-import { EGRESS_KINDS } from '../../apis/validate/egress/kinds.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/metadata.ts';
 import { untilThen } from '../../apis/validate/nearest.ts';
 import { type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
@@ -102,7 +101,7 @@ export function admit(
   if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(request, world, extension);
   if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
   const raw = withName(object);
-  if (EGRESS_KINDS.includes(String(raw.kind)) && world.egress === undefined)
+  if (OBJECT_EXTENSION.kinds.includes(String(raw.kind)) && world.egress === undefined)
     return step === 'use' ? rightWhileOff(raw, request, extension) : { ...ALLOWED, warnings: [GATE_OFF] };
   const tooLong = overLong(raw);
   if (tooLong !== null) return refuse(problemLines(raw, [tooLong]), false);
@@ -282,7 +281,7 @@ function admitDeletion(
 ): Admission {
   const raw = oldObject ?? {};
   if (!isOurs(raw)) return ALLOWED;
-  if (EGRESS_KINDS.includes(String(raw.kind)))
+  if (OBJECT_EXTENSION.kinds.includes(String(raw.kind)))
     return extension.deletion(claimedIdentity(raw).identity, world);
   const { identity, kind, name } = claimedIdentity(raw);
   const change = { kind, identity, next: null } as const;

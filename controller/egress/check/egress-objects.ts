@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EgressConfig } from '../../../apis/egress/config.ts';
-import type { EgressGateway, EgressPolicy } from '../../../apis/egress/objects.ts';
+import type { EgressGateway, EgressPolicy, EgressPolicySpec } from '../../../apis/egress/objects.ts';
 import type { ClusterObjects, Pod } from '../../../apis/objects.ts';
+import { EGRESS_KINDS } from '../../../apis/validate/egress/kinds.ts';
 import { identityOf } from '../../../apis/validate/metadata.ts';
 import type { CrossProblem } from '../../../apis/validate/problem.ts';
 import { type Family, parseAddress } from '../../../lib/net/address.ts';
@@ -24,11 +25,27 @@ import { policyProblems } from './policies.ts';
 
 /** Egress gateways and policies among the other objects. */
 export const EGRESS_OBJECTS: ObjectExtension = {
+  kinds: EGRESS_KINDS,
+  isKnown: ({ spec }) => Object.keys(spec).every((field) => Object.hasOwn(POLICY_FIELDS, field)),
   problems: egressProblems,
   isSameForProblems: isSameForChecks,
   beyondLimits,
   admission: () => new EgressAdmission(),
   outsidePods: () => new OutsidePods(),
+};
+
+const POLICY_FIELDS: Readonly<Record<keyof EgressPolicySpec, true>> = {
+  stage: true,
+  appliedTo: true,
+  gateway: true,
+  to: true,
+  except: true,
+  action: true,
+  address: true,
+  whenUnavailable: true,
+  priority: true,
+  mode: true,
+  established: true,
 };
 
 /**

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EgressObjects } from '../../../apis/egress/objects.ts';
 import {
   type Definition,
   deletedUid,
@@ -24,8 +23,10 @@ import type { Narrow, StoreChange } from './object-store.ts';
 import { GUARDRAIL, NODEWALL_API, type Resource } from './resources.ts';
 import { rolloutReader } from './stored-object.ts';
 
-export interface Settled
-  extends Pick<ClusterObjects, 'policies' | 'guardrails' | 'groups' | 'tiers' | keyof EgressObjects> {
+type Documented = 'policies' | 'guardrails' | 'groups' | 'tiers';
+type OfExtension = 'egressGateways' | 'egressPolicies' | 'insideNetworks';
+
+export interface Settled extends Pick<ClusterObjects, Documented | OfExtension> {
   readonly problems: readonly LoadProblem[];
   /** The same array if they are the same objects. */
   readonly waiting: readonly WaitingObject[];
