@@ -21,7 +21,7 @@ describe('egress gateways in a controller', () => {
     new EgressCompiling({
       config: { ...DEFAULT_EGRESS_CONFIG, podCIDRs: nodeCIDRs },
       nodeCIDRs,
-      statuses: { publishEgress: (state) => void published.push(state) },
+      published: (state) => void published.push(state),
       log: { warn: (message: string) => said.push(message) } as never,
     });
   beforeEach(() => {

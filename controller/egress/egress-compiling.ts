@@ -13,7 +13,8 @@ interface EgressCompilingOptions {
   readonly config: EgressConfig;
   /** As configured; absent: every address counts. */
   readonly nodeCIDRs?: readonly string[] | undefined;
-  readonly statuses: { publishEgress(state: PublishedEgress): void };
+  /** Called when the nodes were sent a state. */
+  readonly published: (state: PublishedEgress) => void;
   readonly log: Pick<Log, 'warn'>;
 }
 
@@ -55,7 +56,7 @@ export class EgressCompiling implements CompileExtension {
       published: ({ problems, objects: { egressPolicies: policies } }) => {
         this.#sayLeftOut(compiled.inside.leftOut);
         this.#sayCrowded(compiled.crowded);
-        this.#options.statuses.publishEgress({ compiled, nodes, policies, problems });
+        this.#options.published({ compiled, nodes, policies, problems });
       },
     };
   }

@@ -1,13 +1,19 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { LeaseAnswer, LeaseGrant, LeaseRequest } from '../../apis/heartbeat.ts';
+import type { NodeReport } from '../../apis/node-report.ts';
 import type { ClusterObject, ClusterObjects, Pod } from '../../apis/objects.ts';
 import type { Update } from '../../apis/stream.ts';
 import type { CrossProblem } from '../../apis/validate/problem.ts';
-import type { Clock } from '../../lib/process/clock.ts';
+import type { Clock, WallClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
 import type { ListChange } from '../../lib/sharing/lists.ts';
 import type { Stepwise } from '../../lib/sharing/stepwise.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { LeaseBatch, LeaseBatchAnswer } from '../publish/peer-calls.ts';
+import type { WriterEvents } from '../status/writer.ts';
+import type { Following } from '../watch/cluster/follow-object.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { Admission, AdmissionRequest } from '../webhook/review.ts';
 
@@ -20,6 +26,42 @@ export interface CompileExtension {
   compile(objects: ClusterObjects): Stepwise<ExtendedCompile>;
   /** Its state may be inconsistent, after an error: the next call starts from scratch. */
   restart(): void;
+}
+
+/** An extension in a controller: stage 2, and what the leader decides. */
+export interface ControllerExtension extends CompileExtension {
+  /** Called once, before anything is compiled. */
+  leader(options: LeadOptions): LeadExtension;
+}
+
+/**
+ * The leader's side of an extension: its decisions and writes. Every replica has one, and only that
+ * of the leader writes. The extension itself tells it of the states that are published.
+ */
+export interface LeadExtension {
+  /** A report that an agent made of its node. */
+  report(report: NodeReport): void;
+  heartbeatAnswered(answered: Taken): void;
+  /** Watches the objects that it writes statuses of. */
+  versions(following: Following): readonly Reflector[];
+  /** If false, drops pending writes. */
+  lead(leads: boolean): Promise<void>;
+  /** Counts of floating addresses for the metrics. */
+  counts(): { readonly slots: number; readonly addresses: number; readonly nodesNotReady: number };
+  /** The number of queued statuses. */
+  waiting(): number;
+}
+
+export interface LeadOptions {
+  /** Fails unless it is certain that this process leads. */
+  readonly request: KubeApi;
+  readonly clock: WallClock;
+  readonly events: WriterEvents;
+  /** The leases of addresses, and the clock of heartbeats. */
+  readonly heartbeats: LeaseOrders & Pick<Clock, 'now'>;
+  /** Called for each slot that gets another owner. */
+  readonly slotMoved: (reason: string) => void;
+  readonly log: Log;
 }
 
 /** A compiled part that is not published yet. */

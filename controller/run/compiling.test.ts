@@ -183,7 +183,7 @@ describe('compiling of what a namespace can cause', () => {
       hub,
       extension: new EgressCompiling({
         config: DEFAULT_EGRESS_CONFIG,
-        statuses: { publishEgress: nothing },
+        published: nothing,
         log,
       }),
       metrics: { compiled: nothing, published: nothing, failed: assert.fail, delayed: nothing },

@@ -4,13 +4,12 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import type { PeerPlaces } from '../heartbeat/messages.ts';
 import { ImpactProcess } from '../impact/impact-process.ts';
-import { egressVersions } from '../status/egress/egress-status.ts';
 import { antreaPolicyVersions, policyVersions } from '../status/policy-versions.ts';
 import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 import { UnsetGates } from './cluster-settings.ts';
 import type { PublishedSnapshot } from './compiling.ts';
-import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
+import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { GuardrailWatch } from './guardrail-watch.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import type { ControllerBus, ControllerView } from './view.ts';
@@ -47,6 +46,7 @@ export class ControllerLead {
       log,
       rollout: config.rollout,
       versions: view.versions,
+      extension: view.extension,
       isLeader: () => this.isLeader(),
     });
     const { compiling, reports } = view;
@@ -93,7 +93,6 @@ export class ControllerLead {
     this.#bus.on('life', ({ kind }) => {
       if (kind === 'published') this.guardrails.evaluate();
     });
-    this.#bus.on('egressPublished', (state) => statuses.publishEgress(state));
     this.#bus.on('reported', (report, before) => this.#reported(report, before));
     this.#bus.on('nodeEvent', (node, event) => statuses.nodeEvents.happened(node, event));
     this.#bus.on('leaseReleased', () => this.heartbeats.tryNow());
@@ -115,7 +114,7 @@ export class ControllerLead {
     nodeEvents.receive(report, before);
     keeper.report(report);
     rollouts.reported();
-    if (hasEgress(this.#context)) this.statuses.reportEgress(report);
+    this.statuses.extension?.report(report);
   }
 
   /** The process of the Lease and of heartbeats, with the log lines of the leader election. */
@@ -149,7 +148,7 @@ export class ControllerLead {
       },
       events: {
         answered: (status) => api.token.answered(status),
-        heartbeatAnswered: (taken) => this.statuses.owners.heartbeatAnswered(taken),
+        heartbeatAnswered: (taken) => this.statuses.extension?.heartbeatAnswered(taken),
         ended: ({ message }) => {
           const error = new CommandError(EXIT.refused, `${message}; the controller ends with it`);
           this.#bus.life({ kind: 'failed', error });
@@ -180,9 +179,8 @@ export class ControllerLead {
 
   /** The policies and gateways as they are stored, with their statuses. */
   #follow(following: Following): Reflector[] {
-    const { keeper, rollouts, egress } = this.statuses;
+    const { keeper, rollouts, extension } = this.statuses;
     const antrea = antreaPolicyVersions(following, (...change) => keeper.version(...change));
-    const egressOnes = egressVersions(following, (...change) => egress.version(...change));
     return [
       policyVersions(following, (before, now) => {
         keeper.version(before, now);
@@ -190,7 +188,7 @@ export class ControllerLead {
         this.#bus.emit('policyVersion', before, now);
       }),
       ...(this.#context.config.antreaStatus ? [antrea] : []),
-      ...(hasEgress(this.#context) ? egressOnes : []),
+      ...(extension?.versions(following) ?? []),
     ];
   }
 }

@@ -1,19 +1,14 @@
 import type { Compiled } from '../../apis/compiled.ts';
-import type { NodeReport } from '../../apis/node-report.ts';
 import type { RolloutSettings } from '../../apis/rollout.ts';
 import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { AddressOwners } from '../egress/owners/address-owners.ts';
-import type { LeaseOrders } from '../extension/extension.ts';
-import type { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
+import type { ControllerExtension, LeadExtension, LeadOptions } from '../extension/extension.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
 import { AntreaController, type AntreaStatus } from '../status/antrea-status.ts';
 import { DEFINITION_TARGET, DefinitionKeeper, type DefinitionPatch } from '../status/definition-keeper.ts';
-import type { EgressStatus } from '../status/egress/egress-status.ts';
-import { type EgressState, EgressStatusKeeper } from '../status/egress/keeper.ts';
 import { FailureEvents } from '../status/failure-events.ts';
 import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import { StatusKeeper } from '../status/keeper.ts';
@@ -22,11 +17,9 @@ import { rolloutWriter } from '../status/policy-versions.ts';
 import {
   ANTREA_TARGET,
   POLICY_TARGET,
-  type StatusTarget,
   type StatusWriter,
   statusWriter,
   type WriterEvents,
-  type WriteTimes,
 } from '../status/writer.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ProcessContext } from './controller-context.ts';
@@ -41,26 +34,16 @@ export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'i
   readonly versions: Pick<NodeVersions, 'served'>;
   /** Whether it is certain that no other process leads. */
   readonly isLeader: () => boolean;
-  readonly heartbeats: Pick<HeartbeatProcess, 'now' | keyof LeaseOrders>;
+  readonly heartbeats: LeadOptions['heartbeats'];
+  /** Null: its feature gate is off. */
+  readonly extension: Pick<ControllerExtension, 'leader'> | null;
 }
-
-/** Addresses of a slot in a log line. */
-const MOST_LOGGED = 10;
-
-/** Their names are their paths. */
-const EGRESS_TARGET: StatusTarget<EgressStatus> = { path: (name) => name, toPatch: (status) => status };
-
-/**
- * Milliseconds: a floating address that waits for its next owner has none; the limit is for nodes
- * whose readiness changes all the time.
- */
-const GATEWAY_TIMES: WriteTimes = { between: 5, betweenOfOne: 100, firstRetry: 200, longestRetry: 5_000 };
 
 /** Writes the statuses of policies, and events on them, while this replica leads. */
 export class PolicyStatuses {
   readonly keeper: StatusKeeper;
-  readonly owners: AddressOwners;
-  readonly egress: EgressStatusKeeper;
+  /** Null: its feature gate is off. */
+  readonly extension: LeadExtension | null;
   readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
   readonly definitions: DefinitionKeeper;
@@ -71,8 +54,6 @@ export class PolicyStatuses {
   readonly #writer: StatusWriter;
   readonly #antreaWriter: StatusWriter<AntreaStatus>;
   readonly #antrea: AntreaController;
-  readonly #egressWriter: StatusWriter<EgressStatus>;
-  readonly #gatewayWriter: StatusWriter<EgressStatus>;
   readonly #guardrailWriter: StatusWriter<GuardrailStatus>;
   readonly #definitionWriter: StatusWriter<DefinitionPatch>;
 
@@ -92,8 +73,6 @@ export class PolicyStatuses {
     };
     this.#writer = statusWriter(request, clock, events, POLICY_TARGET);
     const asLeader = onlyAsLeader(request, isLeader);
-    this.#egressWriter = statusWriter(asLeader, clock, events, EGRESS_TARGET);
-    this.#gatewayWriter = statusWriter(asLeader, clock, events, EGRESS_TARGET, GATEWAY_TIMES);
     const failures = new FailureEvents({
       request,
       clock,
@@ -128,37 +107,10 @@ export class PolicyStatuses {
       changed: (isAbsent) => this.keeper.setAntreaAbsent(isAbsent),
     });
     this.rollouts = this.#makeRollouts(options, failures);
-    this.owners = this.#makeOwners(options);
-    this.egress = new EgressStatusKeeper({
-      writer: this.#egressWriter,
-      gatewayWriter: this.#gatewayWriter,
-      clock,
-      owners: this.owners,
-    });
-  }
-
-  #makeOwners({ clock, heartbeats, metrics, log }: PolicyStatusesOptions): AddressOwners {
-    return new AddressOwners({
-      clock,
-      granter: heartbeats,
-      heartbeatClock: heartbeats,
-      decided: (decisions) => this.egress.decided(decisions),
-      moved(gateway, moves) {
-        for (const { slot, from, to, epoch, addresses, reason } of moves) {
-          metrics.slotMoved(reason);
-          const fields = {
-            gateway,
-            slot,
-            from,
-            to,
-            epoch,
-            reason,
-            addresses: addresses.slice(0, MOST_LOGGED),
-          };
-          log.info('floating addresses move to another node', { stage: 'status', ...fields });
-        }
-      },
-    });
+    const { extension, heartbeats } = options;
+    const { slotMoved } = metrics;
+    this.extension =
+      extension?.leader({ request: asLeader, clock, events, heartbeats, slotMoved, log }) ?? null;
   }
 
   #makeRollouts(options: PolicyStatusesOptions, failures: FailureEvents): RolloutKeeper {
@@ -194,22 +146,12 @@ export class PolicyStatuses {
     this.definitions.publish(snapshot);
   }
 
-  publishEgress(state: EgressState): void {
-    this.owners.publish(state.compiled);
-    this.egress.publish(state);
-  }
-
-  /** A report, for what depends on egress gateways. */
-  reportEgress(report: NodeReport): void {
-    if (this.owners.report(report)) this.egress.reported();
-  }
-
   /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
-    this.owners.lead(leads);
     this.#antrea.lead(leads);
-    const keepers = [this.keeper, this.egress, this.guardrails, this.definitions];
+    const others = this.extension === null ? [] : [this.extension];
+    const keepers = [this.keeper, ...others, this.guardrails, this.definitions];
     await Promise.all(keepers.map((one) => one.lead(leads)));
   }
 
@@ -220,16 +162,10 @@ export class PolicyStatuses {
     return true;
   }
 
-  /** Counts of floating addresses for the metrics. */
-  egressLeases(): ReturnType<AddressOwners['counts']> & { readonly nodesNotReady: number } {
-    return { ...this.owners.counts(), nodesNotReady: this.owners.nodesNotReady() };
-  }
-
   /** The number of queued statuses. */
   waiting(): number {
-    const egress = this.#egressWriter.waiting() + this.#gatewayWriter.waiting();
     return (
-      egress +
+      (this.extension?.waiting() ?? 0) +
       this.#writer.waiting() +
       this.#antreaWriter.waiting() +
       this.#guardrailWriter.waiting() +

@@ -127,7 +127,7 @@ export class ControllerServe {
       guardrails: () => lead.statuses.guardrails.counts(),
       lastDefinitions: () => lead.statuses.definitions.count(),
       unsetGateNodes: (name) => lead.unsetGates.nodes(name),
-      leases: () => lead.statuses.egressLeases(),
+      leases: () => lead.statuses.extension?.counts() ?? { slots: 0, addresses: 0, nodesNotReady: 0 },
     });
   }
 

@@ -3,8 +3,8 @@ import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { GateValue } from '../../apis/stream.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
-import type { PublishedEgress } from '../egress/egress-compiling.ts';
-import { compileExtension } from '../extension/compile.ts';
+import { controllerExtension } from '../extension/controller.ts';
+import type { ControllerExtension } from '../extension/extension.ts';
 import type { GateName } from '../kubeapi/configmap/feature-gate.ts';
 import { Hub } from '../publish/hub.ts';
 import { NodeReports } from '../publish/node-reports.ts';
@@ -45,6 +45,8 @@ export class ControllerView {
   readonly reports: NodeReports;
   /** Which node gets which version of a policy. */
   readonly versions: NodeVersions;
+  /** Null: its feature gate is off. */
+  readonly extension: ControllerExtension | null;
   readonly compiling: Compiling;
 
   constructor(context: ControllerContext, process: ProcessContext, bus: ControllerBus) {
@@ -65,6 +67,7 @@ export class ControllerView {
     this.settings = this.#makeSettings();
     this.replicas = this.#makeReplicas();
     this.versions = new NodeVersions(Object.keys(context.config.interfaceGroups));
+    this.extension = this.#makeExtension();
     this.compiling = this.#makeCompiling(process);
     this.reports = new NodeReports(process.clock.now, (report, before) => {
       bus.emit('reported', report, before);
@@ -132,19 +135,18 @@ export class ControllerView {
     });
   }
 
+  #makeExtension(): ControllerExtension | null {
+    const { config, log } = this.#context;
+    const { nodeCIDRs, egress } = config;
+    return hasEgress(this.#context) ? controllerExtension({ config: egress, nodeCIDRs, log }) : null;
+  }
+
   #makeCompiling({ clock }: ProcessContext): Compiling {
     const { nodeCIDRs, egress } = this.#context.config;
     return new Compiling({
       hub: this.hub,
       versions: this.versions,
-      extension: hasEgress(this.#context)
-        ? compileExtension({
-            config: egress,
-            nodeCIDRs,
-            statuses: { publishEgress: (state) => void this.#bus.emit('egressPublished', state) },
-            log: this.#context.log,
-          })
-        : null,
+      extension: this.extension,
       metrics: this.metrics,
       log: this.#context.log,
       clock,
@@ -166,8 +168,6 @@ export class ControllerView {
 interface ControllerEvents {
   life: [event: LifeEvent];
   published: [state: PublishedSnapshot];
-  /** The part of that state with egress gateways; told before it. */
-  egressPublished: [state: PublishedEgress];
   /** A feature gate of the cluster has another value. */
   gate: [name: GateName, value: GateValue];
   /** The other controllers, or the state of the namespace, changed. */

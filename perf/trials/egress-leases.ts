@@ -9,7 +9,7 @@ import { NO_OBJECTS } from '../../apis/objects.ts';
 import { egressCompiler } from '../../controller/egress/compile-egress.ts';
 import { LeaseGranter } from '../../controller/egress/lease/lease-table.ts';
 import { AddressOwners } from '../../controller/egress/owners/address-owners.ts';
-import { EgressStatusKeeper } from '../../controller/status/egress/keeper.ts';
+import { EgressStatusKeeper } from '../../controller/egress/status/keeper.ts';
 import type { StatusWriter } from '../../controller/status/writer.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';

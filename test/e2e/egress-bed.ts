@@ -14,7 +14,7 @@ import type {
   EgressCondition,
   WrittenGatewayStatus,
   WrittenPolicyStatus,
-} from '../../controller/status/egress/egress-status.ts';
+} from '../../controller/egress/status/egress-status.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { clusterObjects, gateway } from '../kernel/egress-agents.ts';
 import { createEgressLab, type EgressLab, type LabFlow } from '../kernel/egress-lab.ts';

@@ -13,7 +13,7 @@ import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import type {
   WrittenGatewayStatus,
   WrittenPolicyStatus,
-} from '../../controller/status/egress/egress-status.ts';
+} from '../../controller/egress/status/egress-status.ts';
 import { nodewall } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/daemon.ts';

@@ -5,7 +5,7 @@ import { type Allocation, allocate } from '../../controller/egress/allocation.ts
 import { compareEgressPolicies } from '../../controller/egress/order.ts';
 import { GatewayDecisions } from '../../controller/egress/owners/gateway-decisions.ts';
 import { CUT, HOLD } from '../../controller/egress/owners/hold-times.ts';
-import { policyStatus } from '../../controller/status/egress/policy-status.ts';
+import { policyStatus } from '../../controller/egress/status/policy-status.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../fake/egress-objects.ts';
 import { fakeClock } from '../fake/fake-clock.ts';
 import { check } from './runs.ts';

@@ -52,6 +52,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/console/console-requests.ts': 'a time that is shown: of a document',
   'controller/console/surveys.ts': 'a time that is shown: of a document',
   'controller/egress/owners/hold-times.ts': 'expiry: of released addresses, over leaders',
+  'controller/egress/status/keeper.ts': 'a time that is shown: of a condition',
   'controller/heartbeat/heartbeat-child.ts':
     'expiry: of tokens; a time that is shown: of a renewal of the Lease',
   'controller/kubeapi/certificates/keeper.ts': 'expiry: of certificates',
@@ -66,7 +67,6 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/run/serve.ts': 'a time that is shown: in what a controller says of itself',
   'controller/status/antrea-status.ts': "expiry: of heartbeats of Antrea's controller",
   'controller/status/definition-keeper.ts': 'which of several records of an object is the newest',
-  'controller/status/egress/keeper.ts': 'a time that is shown: of a condition',
   'controller/status/failure-events.ts': 'a time that is shown: of an Event',
   'controller/status/keeper.ts': 'a time that is shown: of a condition',
   'controller/watch/cluster/reflector.ts': 'a time that is shown: of the last event, in the metrics',

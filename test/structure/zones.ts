@@ -11,7 +11,7 @@ export interface Zone {
 
 const LIB = ['lib/net', 'lib/sharing', 'lib/process'];
 /** Zones of the controller. */
-const CONTROLLER = ['controller', 'controller/egress', 'controller/status'];
+const CONTROLLER = ['controller', 'controller/egress', 'controller/egress/status', 'controller/status'];
 const STAGES = ['apis', ...LIB, ...CONTROLLER, 'agent', 'agent/ipset-ts', 'agent/nftables-napi'];
 
 export const ZONES: readonly Zone[] = [
@@ -43,8 +43,13 @@ export const ZONES: readonly Zone[] = [
   },
   {
     folder: 'controller/status',
-    mayImport: ['apis', ...LIB, 'controller', 'controller/egress'],
+    mayImport: ['apis', ...LIB, 'controller'],
     reason: 'reports what others decided',
+  },
+  {
+    folder: 'controller/egress/status',
+    mayImport: ['apis', ...LIB, 'controller', 'controller/egress', 'controller/status'],
+    reason: 'reports what controller/egress decided',
   },
   {
     folder: 'agent',

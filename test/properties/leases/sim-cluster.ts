@@ -7,7 +7,7 @@ import { NO_OBJECTS, type Node } from '../../../apis/objects.ts';
 import { egressCompiler } from '../../../controller/egress/compile-egress.ts';
 import { nodeEgressCompiler } from '../../../controller/egress/node-egress.ts';
 import type { SlotMove } from '../../../controller/egress/owners/decide-gateway.ts';
-import type { EgressStatus } from '../../../controller/status/egress/egress-status.ts';
+import type { EgressStatus } from '../../../controller/egress/status/egress-status.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../fake/egress-objects.ts';
 import { SimAgent } from './sim-agent.ts';
 import { type ApiState, SimController } from './sim-controller.ts';

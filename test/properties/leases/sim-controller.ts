@@ -5,8 +5,8 @@ import type { CompiledEgress } from '../../../controller/egress/compile-egress.t
 import { LeaseGranter } from '../../../controller/egress/lease/lease-table.ts';
 import { AddressOwners } from '../../../controller/egress/owners/address-owners.ts';
 import type { SlotMove } from '../../../controller/egress/owners/decide-gateway.ts';
-import type { EgressStatus, EgressVersion } from '../../../controller/status/egress/egress-status.ts';
-import { EgressStatusKeeper } from '../../../controller/status/egress/keeper.ts';
+import type { EgressStatus, EgressVersion } from '../../../controller/egress/status/egress-status.ts';
+import { EgressStatusKeeper } from '../../../controller/egress/status/keeper.ts';
 import type { StatusWriter } from '../../../controller/status/writer.ts';
 import { nodeReport } from '../../fake/node-state.ts';
 import { Process, type World } from './world.ts';

@@ -1,9 +1,9 @@
 import type { EgressPolicy, HeldAddress } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
-import type { Allocation, EgressPaths } from '../../egress/allocation.ts';
-import { egressPolicyKey } from '../../egress/class.ts';
-import type { CompiledEgress } from '../../egress/compile-egress.ts';
-import { namedAddress } from '../../egress/deal-addresses.ts';
+import type { Allocation, EgressPaths } from '../allocation.ts';
+import { egressPolicyKey } from '../class.ts';
+import type { CompiledEgress } from '../compile-egress.ts';
+import { namedAddress } from '../deal-addresses.ts';
 import { accepted, type EgressConditionState, type WrittenPolicyStatus } from './egress-status.ts';
 
 export interface EgressPolicyFacts {

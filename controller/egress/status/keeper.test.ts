@@ -9,11 +9,11 @@ import {
   fakePolicy,
 } from '../../../test/fake/egress-objects.ts';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { egressCompiler } from '../../egress/compile-egress.ts';
-import { LeaseGranter } from '../../egress/lease/lease-table.ts';
-import { AddressOwners } from '../../egress/owners/address-owners.ts';
+import type { StatusWriter } from '../../status/writer.ts';
 import type { LoadProblem } from '../../watch/source.ts';
-import type { StatusWriter } from '../writer.ts';
+import { egressCompiler } from '../compile-egress.ts';
+import { LeaseGranter } from '../lease/lease-table.ts';
+import { AddressOwners } from '../owners/address-owners.ts';
 import type { EgressStatus } from './egress-status.ts';
 import { EgressStatusKeeper } from './keeper.ts';
 

@@ -1,10 +1,10 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
 import type { PolicyCondition } from '../../../apis/policy-status.ts';
 import { utcText } from '../../../lib/process/clock.ts';
-import type { PoolUsage } from '../../egress/owners/decide-gateway.ts';
 import type { RawObject } from '../../watch/cluster/object-store.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../../watch/cluster/reflector.ts';
 import { EGRESS, groupVersionPath, type Resource } from '../../watch/cluster/resources.ts';
+import type { PoolUsage } from '../owners/decide-gateway.ts';
 
 /** The whole status of an EgressGateway, as it is written (apis/validate/egress/status.ts). */
 export interface WrittenGatewayStatus extends EgressGatewayStatus {

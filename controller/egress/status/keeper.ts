@@ -3,17 +3,17 @@ import { type EgressPolicyName, MOST_SLOTS, type NodeEgress } from '../../../api
 import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../apis/egress/objects.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
 import { WorkQueue } from '../../../lib/process/work-queue.ts';
-import type { Allocation } from '../../egress/allocation.ts';
-import { egressPolicyKey } from '../../egress/class.ts';
-import type { CompiledEgress } from '../../egress/compile-egress.ts';
-import { type AddressOwners, agentLack, networkLack } from '../../egress/owners/address-owners.ts';
-import type { GatewayDecision } from '../../egress/owners/decide-gateway.ts';
 import { parseRevision } from '../../publish/resume-log.ts';
+import { toLine } from '../../status/keeper.ts';
+import { GRACE } from '../../status/reported-node.ts';
+import type { StatusWriter } from '../../status/writer.ts';
 import { EGRESS, WATCHED } from '../../watch/cluster/resources.ts';
 import type { LoadProblem } from '../../watch/source.ts';
-import { toLine } from '../keeper.ts';
-import { GRACE } from '../reported-node.ts';
-import type { StatusWriter } from '../writer.ts';
+import type { Allocation } from '../allocation.ts';
+import { egressPolicyKey } from '../class.ts';
+import type { CompiledEgress } from '../compile-egress.ts';
+import { type AddressOwners, agentLack, networkLack } from '../owners/address-owners.ts';
+import type { GatewayDecision } from '../owners/decide-gateway.ts';
 import {
   accepted,
   type EgressConditionState,

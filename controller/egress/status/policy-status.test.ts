@@ -5,8 +5,8 @@ import type {
   EgressPolicySpec,
 } from '../../../apis/egress/objects.ts';
 import { fakeGateway, fakeNode, fakePolicy } from '../../../test/fake/egress-objects.ts';
-import { allocate } from '../../egress/allocation.ts';
-import { decideGateway, type Unready } from '../../egress/owners/decide-gateway.ts';
+import { allocate } from '../allocation.ts';
+import { decideGateway, type Unready } from '../owners/decide-gateway.ts';
 import { policyStatus } from './policy-status.ts';
 
 const POOL: Partial<EgressGatewaySpec> = { ranges: ['203.0.113.0/30', '2001:db8::/127'] };
