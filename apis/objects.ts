@@ -18,6 +18,15 @@ export const API_VERSIONS: Readonly<Record<ApiGroup, string>> = {
   'crd.antrea.io': 'v1beta1',
 };
 
+/** Annotation of a Node that is drained of egress gateways; `false` is as if it were absent. */
+export const DRAIN_ANNOTATION = 'nodewall.io/egress-drain';
+
+/**
+ * The file of the agent's state directory that has the private key of Node.tunnelKey. Without it
+ * the agent makes another key at its start.
+ */
+export const WIREGUARD_KEY_FILE = 'wireguard-key';
+
 /**
  * A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation
  * `nodewall.io/addresses`.

@@ -12,7 +12,7 @@ import type { Config } from '../apis/config.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { egressJson, egressTables, networkText } from './egress/compile-egress.ts';
+import { egressJson, egressTables, networkText } from './egress/declared-egress.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 

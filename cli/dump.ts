@@ -7,7 +7,7 @@ import type { Config } from '../apis/config.ts';
 import { snapshot, toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { nodeEgressJson } from './egress/compile-egress.ts';
+import { nodeEgressJson } from './egress/declared-egress.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
 import { json, print } from './output.ts';
 

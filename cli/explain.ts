@@ -16,8 +16,15 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
 import { styled } from '../lib/process/terminal.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
-import { type EgressAnswerer, type ExplainedFlow, egressAnswerer } from './egress/explain-egress.ts';
-import { loadConfig, loadObjects, type NodeOptions, resolvedState, withDeclaredPods } from './load.ts';
+import type { EgressAnswerer, ExplainedFlow } from './egress/declared-egress.ts';
+import {
+  loadConfig,
+  loadObjects,
+  type NodeOptions,
+  resolvedState,
+  warnEgressIsOff,
+  withDeclaredPods,
+} from './load.ts';
 import { fromNode } from './node-data.ts';
 import { json, print, printableTexts, table } from './output.ts';
 
@@ -108,7 +115,7 @@ function answerer(
   return async (text, where, considered) => {
     const flow = readFlow(text, where, config);
     if (flow.traffic === 'Egress') {
-      egress ??= egressAnswerer(loaded);
+      egress ??= egressOf(loaded);
       return (await egress)(flow, where, considered);
     }
     host ??= resolvedState(loaded, { node, names });
@@ -125,6 +132,13 @@ function answerer(
       text: () => explanationText(flow, answer, state.node),
     };
   };
+}
+
+/** Says on standard error if agents steer nothing, because the feature gate is off. */
+async function egressOf(loaded: Awaited<ReturnType<typeof loadObjects>>): Promise<EgressAnswerer> {
+  const { egressAnswerer } = await import('./egress/declared-egress.ts');
+  warnEgressIsOff(loaded.config);
+  return await egressAnswerer(loaded);
 }
 
 /** The Service at whose healthCheckNodePort the flow arrives; null: at none. */

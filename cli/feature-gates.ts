@@ -58,7 +58,8 @@ export function checkEgressAlone({ featureGates, egress }: Config): void {
 /** Throws a CommandError if egress gateways are on and this machine cannot have them. */
 export async function checkEgressHost({ featureGates }: Config, dataplane: DataplaneName): Promise<void> {
   if (featureGates.EgressGateway !== true) return;
-  const { egressRefusal } = await import('../agent/egress/apply/host-settings.ts');
-  const why = dataplane === 'nftables' ? egressRefusal() : `dataplane ${EGRESS_NEEDS_NFTABLES}`;
+  const { KERNEL_EXTENSION } = await import('../agent/extension/kernel.ts');
+  const why =
+    dataplane === 'nftables' ? await KERNEL_EXTENSION.refusal() : `dataplane ${EGRESS_NEEDS_NFTABLES}`;
   if (why !== null) throw new CommandError(EXIT.refused, `feature gate EgressGateway: ${why}`);
 }

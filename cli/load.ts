@@ -178,7 +178,7 @@ async function nodeState(given: LoadedObjects, name: string | undefined): Promis
   const state = await viewOf(compile(objects), node);
   const isUsed = objects.egressGateways.length > 0 || objects.egressPolicies.length > 0;
   if (!isUsed && config.featureGates.EgressGateway !== true) return state;
-  const { declaredEgress } = await import('./egress/compile-egress.ts');
+  const { declaredEgress } = await import('./egress/declared-egress.ts');
   return declaredEgress(state, objects, config);
 }
 

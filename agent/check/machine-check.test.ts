@@ -33,31 +33,6 @@ describe('a check of a machine', () => {
     assert.match(await line('dataplane'), /^ok: nftables: sets/);
   });
 
-  it('asks for WireGuard where the tunnel has to be encrypted', async () => {
-    assert.equal(await line('tunnel'), '');
-    const egress = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;
-    assert.match(
-      await line('tunnel', { egress }),
-      /^(?:ok: the kernel has|problem: the kernel has no) WireGuard/,
-    );
-  });
-
-  it('finds an interface that is too small for the tunnel', async () => {
-    const encrypted = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;
-    const featureGates = { ...DEFAULT_CONFIG.featureGates, EgressGateway: true };
-    const on = { featureGates } as const;
-    assert.equal(await line('tunnelMtu', on), '');
-    const routes = ['Iface\tDestination\tGateway', 'cni0\t0000000A\t00000000', 'eth0\t00000000\t0100000A'];
-    await put('/proc/net/route', `${routes.join('\n')}\n`);
-    await put('/sys/class/net/eth0/mtu', '1400\n');
-    assert.equal(await line('tunnelMtu', on), '');
-    assert.match(
-      await line('tunnelMtu', { ...on, egress: encrypted }),
-      /^warning: eth0, by which this machine has its default route, has MTU 1400, and the encrypted tunnel of egress gateways needs 1410/,
-    );
-    assert.equal(await line('tunnelMtu', { featureGates: { ...featureGates, EgressGateway: false } }), '');
-  });
-
   it('finds names of interface groups that are taken', async () => {
     assert.match(await line('groupNames'), /^ok/);
     await put('group', '0\tdefault\n8\tothers\n');

@@ -21,7 +21,7 @@ import { errorCode } from '../../lib/sharing/error.ts';
 import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
 import { chooseDataplane } from '../dataplane/dataplanes.ts';
-import { EXTENSION_CHECKS } from '../extension/checks.ts';
+import { checkExtension } from '../extension/agent.ts';
 import {
   DESTINATION_RULES,
   legacyTables,
@@ -61,7 +61,7 @@ export const MACHINE_CHECKS = {
   connectionTable,
   otherTables,
   untracked,
-  ...EXTENSION_CHECKS,
+  extension: checkExtension,
   destinations,
   sources,
   groupNames,

@@ -148,6 +148,8 @@ export interface ExtendedRules {
 /** An extension in the kernel of a machine, whatever run it is of. */
 export interface KernelExtension {
   isOn(config: Pick<Config, 'featureGates'>): boolean;
+  /** Why it cannot work on this machine; null: nothing is known. */
+  refusal(): Promise<string | null>;
   /** Throws a CommandError if this kernel lacks what its rules need. */
   check(): Promise<void>;
   /** Where it may have left something, in the order in which it can be removed. */

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
-import { markRules } from './egress-checks.ts';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
+import { EGRESS_CHECKS, markRules } from './egress-checks.ts';
 
 const chain = (family: string, table: string, name = 'c') => ({ chain: { family, table, name } });
 const EGRESS = chain('inet', 'nodewall', 'egress-steer');
@@ -64,5 +68,47 @@ describe("rules that write connections' marks", () => {
 
   it('are not looked for without egress gateways', async () => {
     assert.equal(await markRules(nft([chain('ip', 'x')], { 'ip x': 'ct mark set 5' }), []), null);
+  });
+});
+
+describe('a check of a machine for egress gateways', () => {
+  let root: string;
+  beforeEach(async () => {
+    root = await mkdtemp(join(tmpdir(), 'nodewall-check-'));
+  });
+  afterEach(() => rm(root, { recursive: true }));
+
+  async function line(check: keyof typeof EGRESS_CHECKS, more: Partial<Config> = {}): Promise<string> {
+    const found = await EGRESS_CHECKS[check]({ config: { ...DEFAULT_CONFIG, ...more }, root });
+    return found.map(({ state, message }) => `${state}: ${message}`).join('\n');
+  }
+  async function put(path: string, text: string): Promise<void> {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), text);
+  }
+
+  it('asks for WireGuard where the tunnel has to be encrypted', async () => {
+    assert.equal(await line('tunnel'), '');
+    const egress = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;
+    assert.match(
+      await line('tunnel', { egress }),
+      /^(?:ok: the kernel has|problem: the kernel has no) WireGuard/,
+    );
+  });
+
+  it('finds an interface that is too small for the tunnel', async () => {
+    const encrypted = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;
+    const featureGates = { ...DEFAULT_CONFIG.featureGates, EgressGateway: true };
+    const on = { featureGates } as const;
+    assert.equal(await line('tunnelMtu', on), '');
+    const routes = ['Iface\tDestination\tGateway', 'cni0\t0000000A\t00000000', 'eth0\t00000000\t0100000A'];
+    await put('/proc/net/route', `${routes.join('\n')}\n`);
+    await put('/sys/class/net/eth0/mtu', '1400\n');
+    assert.equal(await line('tunnelMtu', on), '');
+    assert.match(
+      await line('tunnelMtu', { ...on, egress: encrypted }),
+      /^warning: eth0, by which this machine has its default route, has MTU 1400, and the encrypted tunnel of egress gateways needs 1410/,
+    );
+    assert.equal(await line('tunnelMtu', { featureGates: { ...featureGates, EgressGateway: false } }), '');
   });
 });

@@ -7,6 +7,10 @@ import { releasePlugin } from './pods/plugin.ts';
 /** Egress gateways in the kernel, of any run; their parts are loaded when they are used. */
 export const EGRESS_KERNEL: KernelExtension = {
   isOn: ({ featureGates }) => featureGates.EgressGateway === true,
+  async refusal() {
+    const { egressRefusal } = await import('./apply/host-settings.ts');
+    return egressRefusal();
+  },
   /** The whole table would be refused, and no policy enforced. */
   async check() {
     const trial = await tryEgress();

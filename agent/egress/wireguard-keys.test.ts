@@ -4,7 +4,8 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { isWireGuardKey, WIREGUARD_KEY_FILE } from '../../apis/egress/node-egress.ts';
+import { isWireGuardKey } from '../../apis/egress/node-egress.ts';
+import { WIREGUARD_KEY_FILE } from '../../apis/objects.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { publicKeyText, savedKeys, wireguardKeys } from './wireguard-keys.ts';
 

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import type { Config } from '../../apis/config.ts';
-import { WIREGUARD_KEY_FILE } from '../../apis/egress/node-egress.ts';
+import { WIREGUARD_KEY_FILE } from '../../apis/objects.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 

@@ -1,4 +1,5 @@
 import type { Config } from '../../apis/config.ts';
+import type { CheckLine } from '../../lib/process/check-line.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { AgentMetrics } from '../run/agent-metrics.ts';
 import type { PreparedExtension } from './agent-extension.ts';
@@ -19,4 +20,13 @@ export async function prepareExtension(options: PrepareOptions): Promise<Prepare
 export async function extendMetrics(metrics: AgentMetrics): Promise<void> {
   const { egressMetrics } = await import('../egress/egress-metrics.ts');
   metrics.extend(egressMetrics);
+}
+
+/** Whether it finds this machine as it needs it (agent/check/machine-check.ts). */
+export async function checkExtension(options: {
+  readonly config: Config;
+  readonly root: string;
+}): Promise<readonly CheckLine[]> {
+  const { EGRESS_CHECKS } = await import('../egress/egress-checks.ts');
+  return (await Promise.all(Object.values(EGRESS_CHECKS).map((check) => check(options)))).flat();
 }

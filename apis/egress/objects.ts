@@ -7,9 +7,6 @@ import type { LabelSelector } from '../label-selector.ts';
 /** Label of a Namespace whose value names the gateway of its EgressPolicies that name none. */
 export const NAMESPACE_GATEWAY_LABEL = 'nodewall.io/egress-gateway';
 
-/** Annotation of a Node that is drained of egress gateways; `false` is as if it were absent. */
-export const DRAIN_ANNOTATION = 'nodewall.io/egress-drain';
-
 export interface EgressGateway {
   readonly kind: 'EgressGateway';
   readonly apiGroup: 'nodewall.io';

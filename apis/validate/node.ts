@@ -1,6 +1,5 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { DRAIN_ANNOTATION } from '../egress/objects.ts';
-import type { Namespace, Node, Pod } from '../objects.ts';
+import { DRAIN_ANNOTATION, type Namespace, type Node, type Pod } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { canonicalCidr } from './ipblock.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, toIdentity, unique } from './metadata.ts';

@@ -1,5 +1,4 @@
 /** The acts of `npm run demo -- egress`, in order. */
-import type { EgressAnswer } from '../../apis/egress/flow.ts';
 import { styled } from '../../lib/process/terminal.ts';
 import { SERVER } from '../../test/kernel/egress-lab.ts';
 import { until } from '../../test/kernel/until.ts';
@@ -73,7 +72,7 @@ async function startAgents(telling: EgressTelling): Promise<string> {
     { detail: agents.agent(SOURCE).log },
   );
   screen.line(`  In force ${(took / 1000).toFixed(2)} s after the agents were started.`);
-  const { node } = JSON.parse(await explained(telling, '--output', 'json')) as EgressAnswer;
+  const { node } = JSON.parse(await explained(telling, '--output', 'json')) as { node: string | null };
   // Where the agent of a gateway starts late, connections go by the other one for a second.
   await until('the server sees the gateway of the policy', async () => {
     return stage.nodeOf((await stage.seen()).address) === node;

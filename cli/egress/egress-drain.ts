@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { DRAIN_ANNOTATION, type EgressGatewayStatus } from '../../apis/egress/objects.ts';
+import { DRAIN_ANNOTATION } from '../../apis/objects.ts';
 import type { KubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
@@ -14,6 +14,13 @@ interface EgressDrainOptions {
   readonly kubeconfig?: string;
   readonly config?: string;
   readonly output: 'text' | 'json';
+}
+
+/** The part of a gateway's status that says whom a node serves. */
+interface WrittenStatus {
+  /** `node`: the owner; '' if the slot has none. */
+  readonly slots?: readonly { readonly name: string; readonly node: string }[];
+  readonly nodes?: readonly { readonly name: string; readonly ready: boolean }[];
 }
 
 /** Milliseconds between two looks at the statuses. */
@@ -50,7 +57,7 @@ export async function egressDrain(node: string, options: EgressDrainOptions): Pr
 async function slotsOf(request: KubeApi, node: string): Promise<readonly string[]> {
   interface Listed {
     readonly metadata: { readonly name: string };
-    readonly status?: Partial<EgressGatewayStatus>;
+    readonly status?: WrittenStatus;
   }
   const items = await asCommand(() => itemsAt<Listed>(request, GATEWAYS), {
     404: 'the cluster has no EgressGateways: install the CustomResourceDefinitions of nodewall',
@@ -58,11 +65,7 @@ async function slotsOf(request: KubeApi, node: string): Promise<readonly string[
   return items.flatMap(({ metadata, status }) => servedBy(node, metadata.name, status ?? {}));
 }
 
-function servedBy(
-  node: string,
-  gateway: string,
-  { slots = [], nodes = [] }: Partial<EgressGatewayStatus>,
-): string[] {
+function servedBy(node: string, gateway: string, { slots = [], nodes = [] }: WrittenStatus): string[] {
   const own = slots.filter((slot) => slot.node === node).map(({ name }) => `${gateway}/${name}`);
   const isUsed = slots.length === 0 && nodes.some(({ name, ready }) => name === node && ready);
   return isUsed ? [gateway] : own;

@@ -16,7 +16,7 @@ import { clusterObjects } from '../cluster-api.ts';
 import { loadConfig, loadObjects } from '../load.ts';
 import { json, print, table } from '../output.ts';
 import { lastText } from '../rules.ts';
-import { takeText } from './compile-egress.ts';
+import { takeText } from './declared-egress.ts';
 
 interface EgressStatusOptions extends NodeStatusOptions {
   readonly manifests?: readonly string[];

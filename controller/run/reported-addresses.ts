@@ -1,6 +1,5 @@
-import { WIREGUARD_KEY_FILE } from '../../apis/egress/node-egress.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
-import { type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
+import { type ClusterObjects, NO_OBJECTS, type Node, WIREGUARD_KEY_FILE } from '../../apis/objects.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Debounce } from '../../lib/process/timers.ts';

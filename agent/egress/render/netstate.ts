@@ -9,7 +9,8 @@ import {
   type Netstate,
   OWN_NETWORK,
 } from '../../../apis/egress/netstate.ts';
-import { type NodeEgress, type TunnelEnd, WIREGUARD_KEY_FILE } from '../../../apis/egress/node-egress.ts';
+import type { NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
+import { WIREGUARD_KEY_FILE } from '../../../apis/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { sameItems } from '../../../lib/sharing/lists.ts';
