@@ -1,14 +1,14 @@
 import { type EgressAgents, egressAgents, egressPolicy, gateway } from '../../test/kernel/egress-agents.ts';
 import { createEgressLab, type EgressLab, SERVER } from '../../test/kernel/egress-lab.ts';
 import { openConnections, type Rate, rotated } from '../measure/connections.ts';
-import { amount, atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
-import { iperf3 } from '../measure/iperf3.ts';
+import { amount, atLeast, atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
+import { iperf3, type Stream } from '../measure/iperf3.ts';
 import { median } from '../measure/statistics.ts';
 
 const POLICIES = 5_000;
 const RATE_PORT = 7100;
 const STREAM_PORT = 7200;
-/** Of a stream that does not take all of a processor: what one link of a server carries. */
+/** What one link of a server carries; it does not take all of a processor. */
 const LINK = '10G';
 
 /**
@@ -25,15 +25,14 @@ interface Place {
   readonly name: Setup;
   /** By pod: plain-0 is steered, plain-1 is not. */
   readonly connections: Readonly<Record<string, (seconds: number) => Promise<Rate>>>;
-  /** @param options of iperf3's client */
-  megabits(pod: string, options?: readonly string[]): Promise<number>;
+  stream(pod: string): Promise<Stream>;
   close(): Promise<void>;
 }
 
 export const egressTraffic: Benchmark = {
   name: 'egress-traffic',
   title: 'traffic through an egress gateway',
-  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns; streams twice, once held to what a link of 10 Gbit/s carries, and once as fast as this processor sends and receives (17 Gbit/s), of which any work takes its part: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, agents with the feature gate off, and the same on nodes with one routing rule that no packet matches. Other traffic is that of a pod that no policy selects. Closed connections do not wait at the client (TIME_WAIT), so that it does not search for ports. A share is of the same turn; processor time is that of client, server and all packets between them, without other work on the machine.`,
+  how: `A pod, its node, a gateway node and a server, each in a namespace of its own, stand-alone agents; \`test/probe crr\` and iperf3 from the pod to the server on one processor at a high priority, by turns, streams held to what a link of 10 Gbit/s carries: one policy, ${POLICIES.toLocaleString('en')} policies for the pod (the last destination in order is the server), the same tunnel without nodewall (VXLAN device, routes, masquerade at the gateway), this with connection tracking at the pod's node too, agents with the feature gate off, and the same on nodes with one routing rule that no packet matches. Other traffic is that of a pod that no policy selects. Closed connections do not wait at the client (TIME_WAIT), so that it does not search for ports. Processor time is that of client, server and all packets between them, without other work on the machine; a share of it is of the same turn.`,
   async run(settings) {
     const values = new Map<string, number[]>();
     const add = (key: string, value: number): void =>
@@ -51,10 +50,10 @@ export const egressTraffic: Benchmark = {
           for (const place of rotated(places, burst))
             for (const pod of podsOf(place.name)) {
               const rate = await place.connections[pod]?.(seconds);
-              add(`${place.name} ${pod} rate`, rate?.perSecond ?? Number.NaN);
-              add(`${place.name} ${pod} time`, rate?.own ?? Number.NaN);
-              add(`${place.name} ${pod} stream`, await place.megabits(pod));
-              add(`${place.name} ${pod} paced`, await place.megabits(pod, ['--bitrate', LINK]));
+              add(`${place.name} ${pod} connection`, rate?.own ?? Number.NaN);
+              const { megabits, own } = await place.stream(pod);
+              add(`${place.name} ${pod} megabits`, megabits);
+              add(`${place.name} ${pod} megabit`, own);
             }
       } finally {
         for (const place of places) await place.close();
@@ -70,55 +69,39 @@ function podsOf(name: Setup): readonly string[] {
 }
 
 function toFigures(of: (key: string) => readonly number[]): Figure[] {
-  const share = (what: string, [key, against]: readonly [string, string], least: number, unit: string) =>
-    figure(
-      what,
-      '%',
-      of(key).map((value, i) => (100 * value) / (of(against)[i] ?? Number.NaN)),
-      {
-        target: atLeast(least),
-        note: `${Math.round(median(of(key))).toLocaleString('en')} ${unit} against ${Math.round(median(of(against))).toLocaleString('en')}`,
-      },
-    );
-  const many = `${POLICIES.toLocaleString('en')} policies against one`;
   const [own, other] = ['one plain-0', 'one plain-1'];
-  const bare = (what: string) => shares(of, `${own} ${what}`, `bare plain-0 ${what}`);
-  const tracked = (what: string) => shares(of, `${own} ${what}`, `tracked plain-0 ${what}`);
-  const ruled = (what: string) => shares(of, `${other} ${what}`, `ruled plain-1 ${what}`);
+  const many = ['many plain-0', `${POLICIES.toLocaleString('en')} policies against one`] as const;
+  const [bare, off] = ['bare plain-0', 'off plain-1'];
+  const ratio = (key: string, against: string): number[] =>
+    of(key).map((value, i) => (100 * value) / (of(against)[i] ?? Number.NaN));
+  const note = (key: string, against: string, unit: string): string =>
+    [key, against].map((one) => Math.round(median(of(one))).toLocaleString('en')).join(' against ') +
+    ` ${unit}`;
+  const rate = (what: string, key: string, against: string, least: number) => {
+    const keys = [`${key} megabits`, `${against} megabits`] as const;
+    return figure(`iperf3 TCP of ${LINK}bit/s, ${what}`, '%', ratio(...keys), {
+      target: atLeast(least),
+      note: note(...keys, 'Mbit/s'),
+    });
+  };
+  const times = (what: string, key: string, against: string, most: number | null = null) =>
+    (['connection', 'megabit'] as const).map((unit) => {
+      const keys = [`${key} ${unit}`, `${against} ${unit}`] as const;
+      return figure(`processor time of a ${unit}, ${what}`, '%', ratio(...keys), {
+        target: most === null ? null : atMost(most),
+        note: note(...keys, 'µs'),
+      });
+    });
   return [
-    share(`connections, ${many}`, ['many plain-0 rate', `${own} rate`], 98, '1/s'),
-    share(`iperf3 TCP of ${LINK}bit/s, ${many}`, ['many plain-0 paced', `${own} paced`], 98, 'Mbit/s'),
-    share('… as fast as one processor sends', ['many plain-0 stream', `${own} stream`], 98, 'Mbit/s'),
-    share(
-      `iperf3 TCP of ${LINK}bit/s against the bare tunnel`,
-      [`${own} paced`, 'bare plain-0 paced'],
-      97,
-      'Mbit/s',
-    ),
-    share('… as fast as one processor sends', [`${own} stream`, 'bare plain-0 stream'], 97, 'Mbit/s'),
-    figure('… with connection tracking', '%', tracked('stream')),
-    figure('connections against the bare tunnel', '%', bare('rate')),
-    figure('… with connection tracking', '%', tracked('rate')),
-    figure('processor time of a connection through the gateway', 'µs', of(`${own} time`)),
-    figure('… of the bare tunnel with connection tracking', 'µs', of('tracked plain-0 time')),
-    share('connections of other pods, gate on against off', [`${other} rate`, 'off plain-1 rate'], 99, '1/s'),
-    figure('… where the node has a routing rule', '%', ruled('rate')),
-    share(
-      `iperf3 TCP of ${LINK}bit/s of other pods, gate on against off`,
-      [`${other} paced`, 'off plain-1 paced'],
-      99,
-      'Mbit/s',
-    ),
-    share('… as fast as one processor sends', [`${other} stream`, 'off plain-1 stream'], 99, 'Mbit/s'),
-    figure('… where the node has a routing rule', '%', ruled('stream')),
-    figure('processor time of a connection of another pod', 'µs', of(`${other} time`)),
-    figure('… gate off', 'µs', of('off plain-1 time')),
-    figure('… gate off, where the node has a routing rule', 'µs', of('ruled plain-1 time')),
+    rate(many[1], many[0], own, 98),
+    ...times(many[1], many[0], own, 102),
+    rate('one policy against the bare tunnel', own, bare, 97),
+    ...times('one policy against the bare tunnel', own, bare, 103),
+    ...times('one policy against the bare tunnel with connection tracking', own, 'tracked plain-0'),
+    rate('other pods, gate on against off', other, off, 99),
+    ...times('other pods, gate on against off', other, off, 101),
+    ...times('other pods, gate on against off where the node has a routing rule', other, 'ruled plain-1'),
   ];
-}
-
-function shares(of: (key: string) => readonly number[], key: string, against: string): number[] {
-  return of(key).map((value, i) => (100 * value) / (of(against)[i] ?? Number.NaN));
 }
 
 async function open(name: Setup): Promise<Place> {
@@ -143,14 +126,14 @@ async function open(name: Setup): Promise<Place> {
     return {
       name,
       connections,
-      megabits: (pod, options = []) =>
+      stream: (pod) =>
         iperf3({
           server: lab.server,
           client: lab.pod(pod).namespace,
           destination: SERVER.v4,
           port: STREAM_PORT,
           seconds: 1,
-          options,
+          options: ['--bitrate', LINK],
         }),
       close,
     };
@@ -165,7 +148,10 @@ async function start(lab: EgressLab, name: Exclude<Setup, 'bare' | 'tracked'>): 
   if (name === 'ruled')
     for (const { namespace } of lab.nodes.values())
       await namespace.run(['ip', 'rule', 'add', 'pref', '71', 'fwmark', '1/0xffffffff', 'lookup', '100']);
-  const agents = await egressAgents(lab, { featureGates: { EgressGateway: isOn } });
+  const agents = await egressAgents(lab, {
+    featureGates: { EgressGateway: isOn },
+    egress: { namespaceLimits: { policies: POLICIES, networks: POLICIES } },
+  });
   const last = egressPolicy('last', ['plain-0'], { gateway: 'one', to: [`${SERVER.v4}/32`] });
   const others = Array.from({ length: name === 'many' ? POLICIES - 1 : 0 }, (_, i) =>
     egressPolicy(`a-${i}`, ['plain-0'], { gateway: 'one', to: [`100.64.${i >> 8}.${i & 255}/32`] }),

@@ -110,8 +110,8 @@ function iperf(what: string, least: number | null, options: readonly string[]): 
     what,
     unit: 'Mbit/s',
     least,
-    run({ node, client, connection: { destination, port }, seconds }) {
-      return iperf3({ server: node, client, destination, port, seconds, options });
+    async run({ node, client, connection: { destination, port }, seconds }) {
+      return (await iperf3({ server: node, client, destination, port, seconds, options })).megabits;
     },
   };
 }

@@ -41,7 +41,7 @@ export const EGRESS_CONFIG = {
  */
 export async function egressAgents(
   lab: EgressLab,
-  settings: object = {},
+  settings: Readonly<Record<string, unknown>> & { readonly egress?: object } = {},
   isAbsent: (pod: string) => boolean = () => false,
 ): Promise<EgressAgents> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-egress-'));
@@ -53,7 +53,11 @@ export async function egressAgents(
   const cniResults = (node: string) => join(folder, `${node}-cni`);
   for (const node of lab.nodes.keys()) {
     await mkdir(cniResults(node));
-    const own = { ...EGRESS_CONFIG, ...settings, egress: { cniResults: cniResults(node) } };
+    const own = {
+      ...EGRESS_CONFIG,
+      ...settings,
+      egress: { ...settings.egress, cniResults: cniResults(node) },
+    };
     await writeFile(join(folder, `${node}.yaml`), JSON.stringify(own));
   }
   const agents = new Map<string, RunningAgent>();
