@@ -129,6 +129,8 @@ interface Definition {
 
 /** How long the API server may take to be ready; 2 to 4 s are usual. */
 const READY_MS = 90_000;
+/** Longer than any campaign. */
+const TOKEN_S = 86_400;
 /** The shortest that the TokenRequest API gives. */
 const SHORTEST_TOKEN_S = 600;
 /**
@@ -251,7 +253,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
         return isEstablished && (await Promise.all(items.map(isListed))).every(Boolean);
       });
     },
-    async token(serviceAccount, { boundNode, boundPod, audiences = [], seconds = 3600 } = {}) {
+    async token(serviceAccount, { boundNode, boundPod, audiences = [], seconds = TOKEN_S } = {}) {
       const lasts = Math.max(seconds, SHORTEST_TOKEN_S);
       const bound =
         boundNode === undefined ? { kind: 'Pod', name: boundPod } : { kind: 'Node', name: boundNode };
