@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
     setenv("UV_THREADPOOL_SIZE", "16", 1);
     args[count++] = "--max-semi-space-size=4";
     args[count++] = "--heap-growing-percent=20";
-    args[count++] = "--initial-heap-size=40";
+    args[count++] = "--initial-heap-size=64";
   } else if (strcmp(command, "controller") == 0) {
     args[count++] = "--no-parallel-scavenge";
   } else if (strcmp(command, "diff") == 0) {
