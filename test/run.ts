@@ -59,7 +59,7 @@ const JOBS: { readonly [suite: string]: number } = {
  */
 const FIRST: readonly string[] = [
   ...['story-changes', 'asked-cluster', 'controllers', 'story-failures', 'api-server', 'story-faults'],
-  ...['antrea-status', 'uninstall', 'deletions', 'agents', 'egress'],
+  ...['simulated-agents', 'uninstall', 'deletions', 'agents', 'egress'],
   ...['guard-deadline', 'cluster-agent', 'kinds', 'record', 'names', 'interfaces', 'dataplanes'],
   ...['atomic-language', 'demo', 'controller'],
 ];
