@@ -7,10 +7,10 @@ import { ROOT } from '../structure/source-file.ts';
 import type { TestCluster } from './cluster.ts';
 
 /**
- * The controller's own client with the administrator's rights: any request, without a process for
- * it. Only for a cluster on loopback. Its user closes it.
+ * The controller's own client with the rights of a kubeconfig, for instance a cluster's own: any
+ * request, without a process for it. Only for a cluster on loopback. Its user closes it.
  */
-export function adminApi({ kubeconfig }: Pick<TestCluster, 'kubeconfig'>): KubeApiClient {
+export function apiAs({ kubeconfig }: Pick<TestCluster, 'kubeconfig'>): KubeApiClient {
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);
   return kubeApi(config);

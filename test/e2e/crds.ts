@@ -8,7 +8,7 @@ import { validateObject } from '../../apis/validate/object.ts';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
 import { nodewall } from '../cli/command.ts';
-import { adminApi, removeAll } from '../cluster/admin-api.ts';
+import { apiAs, removeAll } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { type Written, writtenObjects } from '../docs/written-objects.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -96,7 +96,7 @@ export function describeCrds(begun: () => TestCluster): void {
         '--all',
       ]);
       assert.equal(waited.code, 0, waited.stderr);
-      api = adminApi(cluster);
+      api = apiAs(cluster);
     });
     after(async () => {
       api?.close();

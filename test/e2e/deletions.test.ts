@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
 import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
+import { removeAll } from '../cluster/admin-api.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
 import { GuardrailBed, group, guardrail, NODES, policy } from './guardrail-bed.ts';
@@ -41,8 +42,7 @@ describe('objects in use are deleted, on a real API server', function () {
   let bed: GuardrailBed;
 
   async function start(): Promise<void> {
-    for (const kind of ['mutating', 'validating'])
-      await cluster.kubectl(['delete', '--ignore-not-found', `${kind}webhookconfiguration`, 'nodewall']);
+    await removeAll(cluster, 'mutatingwebhookconfigurations', 'validatingwebhookconfigurations');
     controller = await startOneController(NODES, 'NodeNetworkPolicy=true', cluster);
     bed = await GuardrailBed.of(controller);
   }
@@ -58,10 +58,7 @@ describe('objects in use are deleted, on a real API server', function () {
     await applied(manifest(ALL));
     await untilWhole();
   });
-  afterEach(async () => {
-    for (const kind of ['ngr', 'ncnp', 'ncg', 'ntier'])
-      await cluster.kubectl(['delete', '--ignore-not-found', kind, '--all']);
-  });
+  afterEach(() => removeAll(cluster, 'ngr', 'ncnp', 'ncg', 'ntier'));
 
   /** Applies again while the Guardrail could not be checked in time. */
   async function applied(text: string): Promise<string> {

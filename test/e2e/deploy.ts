@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { AGENT_API_CALLS, API_CALLS, type ApiCall } from '../../build/manifests/api-calls.ts';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
-import { adminApi } from '../cluster/admin-api.ts';
+import { apiAs } from '../cluster/admin-api.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
 import { ROOT } from '../structure/source-file.ts';
@@ -37,7 +37,7 @@ export function describeDeploy(begun: () => TestCluster): void {
     let api: KubeApiClient;
     before(async () => {
       cluster = begun();
-      api = adminApi(cluster);
+      api = apiAs(cluster);
       const { code, stderr } = await cluster.kubectl(['apply', '-f', join(ROOT, 'deploy/rbac.yaml')]);
       assert.equal(code, 0, stderr);
     });
@@ -87,57 +87,52 @@ export function describeDeploy(begun: () => TestCluster): void {
     }
 
     describe('the controllers’ account', () => {
-      const WEBHOOKS = 'validatingwebhookconfiguration/nodewall';
-      const asController = (verb: string, ...args: readonly string[]) =>
-        cluster.kubectl([verb, `--as=${CONTROLLER}`, ...args]);
-      const patchWebhooks = (...operations: readonly object[]) =>
-        asController('patch', WEBHOOKS, '--type=json', `--patch=${JSON.stringify(operations)}`);
+      const WEBHOOKS = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/nodewall';
+      let controller: KubeApiClient;
+      before(async () => {
+        const token = await cluster.token('nodewall-system/nodewall-controller');
+        controller = apiAs({ kubeconfig: await cluster.kubeconfigFor('controller', { token }) });
+      });
+      after(() => controller?.close());
+      const patchWebhooks = (...body: readonly object[]) =>
+        controller.request({ method: 'PATCH', path: WEBHOOKS, body });
       const set = (path: string, value: unknown) => ({ op: 'add', path, value });
       const refusal = /may change nothing but the caBundle and the path of webhook configurations/;
 
       it('may change caBundles of the webhook configurations', async () => {
         for (const bundle of ['Y2VydGlmaWNhdGU=', 'bmV4dA==']) {
-          const { code, stderr } = await patchWebhooks(
+          await patchWebhooks(
             ...[0, 1, 2].map((index) => set(`/webhooks/${index}/clientConfig/caBundle`, bundle)),
           );
-          assert.equal(code, 0, stderr);
         }
       });
 
       it('may change paths of the webhook configurations, to secret ones', async () => {
         const path = (step: string) => `/${step}/123-${'0a'.repeat(32)}`;
-        const { code, stderr } = await patchWebhooks(
+        await patchWebhooks(
           set('/webhooks/0/clientConfig/service/path', path('validate')),
           set('/webhooks/1/clientConfig/service/path', path('validate')),
           set('/webhooks/2/clientConfig/service/path', path('use')),
         );
-        assert.equal(code, 0, stderr);
       });
 
       it('may change the path of a webhook at a URL, and nothing else of that', async () => {
         const url = 'https://controller.example:9443';
         const at = '/webhooks/0/clientConfig';
-        const args = ['patch', WEBHOOKS, '--type=json'];
         const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { service: object } }[] }>(
           'validatingwebhookconfiguration',
           'nodewall',
         );
-        const change = async (...operations: readonly object[]): Promise<void> => {
-          const { code, stderr } = await cluster.kubectl([...args, `--patch=${JSON.stringify(operations)}`]);
-          assert.equal(code, 0, stderr);
-        };
+        const change = (...body: readonly object[]) => api.request({ method: 'PATCH', path: WEBHOOKS, body });
         await change({ op: 'remove', path: `${at}/service` }, set(`${at}/url`, url));
         const secret = `/validate/123-${'0a'.repeat(32)}`;
-        const written = await patchWebhooks(set(`${at}/url`, `${url}${secret}`));
-        assert.equal(written.code, 0, written.stderr);
+        await patchWebhooks(set(`${at}/url`, `${url}${secret}`));
         for (const other of [
           `${url}/validate`,
           `https://other.example:9443${secret}`,
           `https://controller.example${secret}`,
         ]) {
-          const { code, stderr } = await patchWebhooks(set(`${at}/url`, other));
-          assert.notEqual(code, 0, other);
-          assert.match(stderr, refusal);
+          await assert.rejects(patchWebhooks(set(`${at}/url`, other)), refusal, other);
         }
         const { service } = webhooks[0]?.clientConfig ?? {};
         await change({ op: 'remove', path: `${at}/url` }, set(`${at}/service`, service));
@@ -157,22 +152,18 @@ export function describeDeploy(begun: () => TestCluster): void {
         finalizers: set('/metadata/finalizers', ['example.com/x']),
       })) {
         it(`may not change ${what} there`, async () => {
-          const { code, stderr } = await patchWebhooks(operation);
-          assert.notEqual(code, 0);
-          assert.match(stderr, refusal);
+          await assert.rejects(patchWebhooks(operation), refusal);
         });
       }
 
       it('is alone in that', async () => {
-        const args = ['patch', WEBHOOKS, '--dry-run=server', '--type=json'];
-        const patch = JSON.stringify([set('/webhooks/0/failurePolicy', 'Fail')]);
-        const { code, stderr } = await cluster.kubectl([...args, `--patch=${patch}`]);
-        assert.equal(code, 0, stderr);
+        const body = [set('/webhooks/0/failurePolicy', 'Fail')];
+        await api.request({ method: 'PATCH', path: WEBHOOKS, query: { dryRun: 'All' }, body });
       });
 
       it('may register its own aggregated API, served by its Service', async () => {
         const register = (service: object) => {
-          const manifest = {
+          const body = {
             apiVersion: 'apiregistration.k8s.io/v1',
             kind: 'APIService',
             metadata: { name: 'v1alpha1.controlplane.nodewall.io' },
@@ -185,19 +176,17 @@ export function describeDeploy(begun: () => TestCluster): void {
               service,
             },
           };
-          const args = [`--as=${CONTROLLER}`, '--server-side', '--dry-run=server', '--filename=-'];
-          return cluster.kubectl(['apply', ...args], { stdin: JSON.stringify(manifest) });
+          const path = `/apis/apiregistration.k8s.io/v1/apiservices/${body.metadata.name}`;
+          const query = { fieldManager: 'kubectl', dryRun: 'All' };
+          return controller.request({ method: 'PATCH', path, query, body, isApply: true });
         };
         const own = { namespace: 'nodewall-system', name: 'nodewall-controller', port: 443 };
-        const { code, stderr } = await register(own);
-        assert.equal(code, 0, stderr);
+        await register(own);
         for (const other of [
           { ...own, namespace: 'default' },
           { ...own, name: 'other' },
         ]) {
-          const refused = await register(other);
-          assert.notEqual(refused.code, 0);
-          assert.match(refused.stderr, /served by Service nodewall-controller/);
+          await assert.rejects(register(other), /served by Service nodewall-controller/);
         }
       });
     });

@@ -86,7 +86,7 @@ export function describeGate(begun: () => TestCluster): void {
         // What was applied client-side may be applied again by force: all of it, or the next way
         // fails.
         await apply(['--server-side', '--force-conflicts'], ...(first.length === 0 ? base : again));
-        await kubectl(['delete', 'configmap', 'nodewall-config', SYSTEM]);
+        await cluster.remove('configmap', 'nodewall-config', SYSTEM);
       });
     }
 
@@ -99,7 +99,7 @@ export function describeGate(begun: () => TestCluster): void {
           await apply(other, ...again);
           assert.equal(await gate(), true);
         }
-        await kubectl(['delete', 'configmap', 'nodewall-config', SYSTEM]);
+        await cluster.remove('configmap', 'nodewall-config', SYSTEM);
       });
     }
 

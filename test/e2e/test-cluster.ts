@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { KubeApiClient } from '../../controller/kubeapi/kube-api.ts';
-import { adminApi, removeAll } from '../cluster/admin-api.ts';
+import { apiAs, removeAll } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
@@ -59,7 +59,7 @@ export function describeTestCluster(begun: () => TestCluster): void {
     let api: KubeApiClient;
     before(async () => {
       cluster = begun();
-      api = adminApi(cluster);
+      api = apiAs(cluster);
       await cluster.apply(ACCOUNT);
     });
     after(async () => {

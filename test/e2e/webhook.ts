@@ -15,7 +15,7 @@ import { AdmissionProcess } from '../../controller/webhook/admission-process.ts'
 import { latestWorld } from '../../controller/webhook/latest.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { systemClock } from '../../lib/process/clock.ts';
-import { adminApi, removeAll, webhooksAt } from '../cluster/admin-api.ts';
+import { apiAs, removeAll, webhooksAt } from '../cluster/admin-api.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
@@ -60,7 +60,7 @@ export function describeWebhook(begun: () => TestCluster): void {
         interfaceGroups: ['pods', 'clusternet'],
       };
       cluster = begun();
-      api = adminApi(cluster);
+      api = apiAs(cluster);
       await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
       await cluster.established();
       const authority = await createAuthority('webhook');
