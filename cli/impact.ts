@@ -31,7 +31,7 @@ import { MachineNode } from './machine-node.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { json, print, table } from './output.ts';
 import { answerText, fieldText, kindServiceText } from './record-text.ts';
-import { readSavedManifests, type SavedManifests } from './saved-manifests.ts';
+import { readSavedManifests } from './saved-manifests.ts';
 
 interface ImpactOptions extends OfNode {
   /** Files or directories of manifests that are applied. */
@@ -132,20 +132,22 @@ function addressesOf({ names }: NamesInForce): ReadonlyMap<string, readonly stri
  * with the last valid versions that it saved. Throws a CommandError if it reads none.
  */
 async function machineObjects(stateDir: string, config: Config): Promise<ClusterObjects> {
-  let saved: SavedManifests | null;
-  try {
-    saved = await readSavedManifests(stateDir);
-  } catch (error) {
-    throw new CommandError(EXIT.refused, `${(error as Error).message}: this needs root`, { cause: error });
-  }
+  const saved = await lastManifests(stateDir).catch((error: Error) => {
+    throw new CommandError(EXIT.refused, `${error.message}: this needs root`, { cause: error });
+  });
   if (saved === null)
     throw new CommandError(
       EXIT.usage,
       `no agent with --manifests has saved its state in ${stateDir}: give --node or --all-nodes for nodes of a cluster, or the agent's --state-dir`,
     );
   const options = { ...validateOptions(config), failsafe: null, egress: true };
-  const { objects } = await loadManifests(saved.paths, options, fromLastValidJson(saved.lastValid, true));
+  const { objects } = await loadManifests(saved.paths, options, saved.lastValid);
   return new MachineNode(options).with(objects);
+}
+
+async function lastManifests(stateDir: string) {
+  const saved = await readSavedManifests(stateDir);
+  return saved === null ? null : { ...saved, lastValid: fromLastValidJson(saved.lastValid, true) };
 }
 
 /**

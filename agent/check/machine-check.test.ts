@@ -33,6 +33,12 @@ describe('a check of a machine', () => {
     assert.match(await line('dataplane'), /^ok: nftables: sets/);
   });
 
+  it('has the checks of egress gateways', async () => {
+    assert.equal(await line('extension'), '');
+    const egress = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;
+    assert.match(await line('extension', { egress }), /^(?:ok|problem): the kernel has .*WireGuard/);
+  });
+
   it('finds names of interface groups that are taken', async () => {
     assert.match(await line('groupNames'), /^ok/);
     await put('group', '0\tdefault\n8\tothers\n');

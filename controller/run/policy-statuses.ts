@@ -146,13 +146,13 @@ export class PolicyStatuses {
     this.definitions.publish(snapshot);
   }
 
-  /** If false, drops pending writes. */
+  /** If false, drops pending writes. What the extension decides waits for no policy's status. */
   async lead(leads: boolean): Promise<void> {
     this.rollouts.lead(leads);
+    const decided = this.extension?.lead(leads);
     this.#antrea.lead(leads);
-    const others = this.extension === null ? [] : [this.extension];
-    const keepers = [this.keeper, ...others, this.guardrails, this.definitions];
-    await Promise.all(keepers.map((one) => one.lead(leads)));
+    const keepers = [this.keeper, this.guardrails, this.definitions];
+    await Promise.all([decided, ...keepers.map((one) => one.lead(leads))]);
   }
 
   /** Announces that a feature gate has no value, while this replica leads. */

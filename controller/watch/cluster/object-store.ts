@@ -277,7 +277,7 @@ export async function throwRefusal({ status, retryAfter, chunks }: ApiAnswer): P
 const MOST_OF_REFUSAL = 64 * 1024;
 
 /** Converts a metav1.Status: the body of a response, or the object of an ERROR event. */
-export function statusFailure(
+function statusFailure(
   value: unknown,
   status: number | null = null,
   retryAfter: number | null = null,
