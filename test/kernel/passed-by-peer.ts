@@ -4,6 +4,7 @@
  */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { flushCompileCache } from 'node:module';
 import { connect, createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Family, Protocol } from './passed-by.ts';
@@ -50,6 +51,9 @@ const FIRST_PORT = 32_768;
 const LAST_PORT = 60_999;
 
 const open = new Map<number, Connection>();
+
+// It is killed, so nothing of it would be there for the next one.
+flushCompileCache();
 
 /**
  * Each call has a port of its own. One that the kernel draws may be that of an earlier call to the
