@@ -270,7 +270,7 @@ const STRANGERS_ACTS: Readonly<Record<string, Act>> = {
     const address = ['ip', 'address', 'add', `${claimed}/32`, 'dev', 'lo'];
     await namespace.run(address, { anyStatus: true });
     const script = `exec 3<>/dev/tcp/${host.v4}/80`;
-    await namespace.run(['timeout', '1', 'bash', '-c', script], { anyStatus: true });
+    await namespace.run(['timeout', '1', 'bash', '--norc', '-c', script], { anyStatus: true });
     await namespace.run(address.with(2, 'del'), { anyStatus: true });
   },
 };

@@ -44,7 +44,7 @@ describe('nodewall completion', function () {
   async function completed(typed: readonly string[]): Promise<string[]> {
     const text = `source ${join(folder, 'bash')}
 COMP_WORDS=(nodewall "$@"); COMP_CWORD=$#; _nodewall; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const { stdout } = await run('bash', ['-euc', text, 'bash', ...typed], { cwd: folder });
+    const { stdout } = await run('bash', ['--norc', '-euc', text, 'bash', ...typed], { cwd: folder });
     return stdout.split('\n').filter((word) => word !== '');
   }
 

@@ -96,7 +96,7 @@ describe('output', function () {
   ] as const) {
     it(`${what} | head -1 ends quietly`, async () => {
       const line = `"$@" | head -1; echo "status \${PIPESTATUS[0]}"`;
-      const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...command(...args)]);
+      const { stdout, stderr } = await run(['bash', '--norc', '-c', line, 'bash', ...command(...args)]);
       const [, status] = /status (\d+)\n$/.exec(stdout) ?? [];
       assert.doesNotMatch(stderr, /EPIPE|\n +at |Unhandled/);
       assert.ok(['0', '141'].includes(status ?? ''), `status ${status}: ${stderr.slice(-500)}`);
@@ -106,7 +106,7 @@ describe('output', function () {
   it('explain --flows | head -1 ends quietly', async () => {
     const line = `"$@" | head -1; echo "status \${PIPESTATUS[0]}"`;
     const args = command('explain', '--node', 'cp-1', '--flows', `${folder.path}/flows.jsonl`, '-o', 'json');
-    const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...args]);
+    const { stdout, stderr } = await run(['bash', '--norc', '-c', line, 'bash', ...args]);
     assert.doesNotMatch(stderr, /EPIPE|\n +at |Unhandled/);
     assert.match(stdout, /status (0|141)\n$/);
   });
@@ -116,6 +116,7 @@ describe('output', function () {
     const line = `"$@" | (sleep 1; cat)`;
     const slow = await run([
       'bash',
+      '--norc',
       '-c',
       line,
       'bash',
@@ -127,7 +128,7 @@ describe('output', function () {
 
   it('exits with an error on a full disk', async () => {
     const line = `"$@" > /dev/full; echo "status $?"`;
-    const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...compile()]);
+    const { stdout, stderr } = await run(['bash', '--norc', '-c', line, 'bash', ...compile()]);
     assert.match(stdout, /status [13]\n$/);
     assert.match(stderr, /ENOSPC|no space/i);
     assert.doesNotMatch(stderr, /\n +at /);

@@ -187,7 +187,7 @@ kernelSuite('egress gateways', () => {
     await namespace.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
     await lab.forget();
     const send = `echo forged > /dev/udp/${SERVER.v4}/${SERVER_PORT}`;
-    for (let i = 0; i < 3; i++) await namespace.run(['bash', '-c', send]);
+    for (let i = 0; i < 3; i++) await namespace.run(['bash', '--norc', '-c', send]);
     const guard = ['nft', 'list', 'chain', 'inet', 'nodewall', 'egress-foreign'];
     await until('the packets are dropped, or seen', async () => {
       const { stdout } = await lab.node('plain').namespace.run(guard);

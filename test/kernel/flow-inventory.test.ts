@@ -141,7 +141,9 @@ kernelSuite('the flow inventory', () => {
       topology,
       script.map(({ flow }) => flow),
     );
-    await clients.run(['timeout', '1', 'bash', '-c', `echo > /dev/tcp/${own.v4}/30081`], { anyStatus: true });
+    await clients.run(['timeout', '1', 'bash', '--norc', '-c', `echo > /dev/tcp/${own.v4}/30081`], {
+      anyStatus: true,
+    });
     let log = '';
     await until('the flow log has what was denied', async () => {
       log = await readFile(join(node.stateDir, 'records.jsonl'), 'utf8').catch(() => '');

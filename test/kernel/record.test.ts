@@ -342,7 +342,7 @@ forEachDataplane(
       try {
         await new Promise((resolve) => server.stdout.once('data', resolve));
         const words = `for i in 1 2 3; do echo $i >&3; read -r -t 30 <&3; done`;
-        await client?.run(['bash', '-ec', `exec 3<>/dev/tcp/${address}/${port}; ${words}`]);
+        await client?.run(['bash', '--norc', '-ec', `exec 3<>/dev/tcp/${address}/${port}; ${words}`]);
       } finally {
         server.kill('SIGKILL');
       }

@@ -36,7 +36,8 @@ export async function sendDatagrams(
   const escaped = [...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
   // One datagram, also where a byte is a newline.
   const script = `printf '${escaped}' | dd iflag=fullblock bs=${bytes.length} count=1 status=none > /dev/udp/${to}`;
-  for (let i = 0; i < 3; i++) await namespace.run([...argv, 'bash', '-c', script], { anyStatus: true });
+  for (let i = 0; i < 3; i++)
+    await namespace.run([...argv, 'bash', '--norc', '-c', script], { anyStatus: true });
 }
 
 function u16(...values: readonly number[]): Buffer {
