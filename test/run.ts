@@ -58,8 +58,8 @@ const JOBS: { readonly [suite: string]: number } = {
  * others.
  */
 const FIRST: readonly string[] = [
-  ...['story-changes', 'asked-cluster', 'controllers', 'story-failures', 'api-server', 'story-faults'],
-  ...['simulated-agents', 'uninstall', 'deletions', 'agents', 'egress'],
+  ...['story-changes', 'story-failures', 'controllers', 'story-accidents', 'asked-cluster'],
+  ...['api-server', 'simulated-agents', 'story-faults', 'uninstall', 'deletions', 'agents', 'egress'],
   ...['guard-deadline', 'cluster-agent', 'kinds', 'record', 'names', 'interfaces', 'dataplanes'],
   ...['atomic-language', 'demo', 'controller'],
 ];

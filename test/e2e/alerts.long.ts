@@ -55,7 +55,7 @@ const BY_PROMTOOL_ALONE: Readonly<Record<string, string>> = {
   InternalErrors: 'no object is known on which the compiler fails',
   CertificateExpires: 'it is renewed a month before',
   ApiAbsent: 'no kube-proxy gives the Service an address here',
-  GateUnset: 'test/e2e/story-accidents.ts breaks that, with new controllers',
+  GateUnset: 'test/e2e/story-accidents.test.ts breaks that, with new controllers',
   EgressNodesNotReady: 'the feature gate EgressGateway is off here',
   NodeNotUpToDate: 'an agent that reports applies what it has, or names what fails',
 };

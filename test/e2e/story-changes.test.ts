@@ -1,9 +1,8 @@
 /**
  * One controller, and what changes in a cluster: policies, nodes, pods, Services; then the
- * controller is gone, and objects of nodewall's own are deleted by mistake.
+ * controller is gone.
  */
 import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { describeAccidents } from './story-accidents.ts';
 import { type Story, startStory } from './story-bed.ts';
 import { describeNoController } from './story-no-controller.ts';
 import { describePolicies } from './story-policies.ts';
@@ -22,5 +21,4 @@ kernelSuite('a story of changes', function () {
   describeServices(() => story);
   // It ends the first controller.
   describeNoController(() => story);
-  describeAccidents(() => story);
 });
