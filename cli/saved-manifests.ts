@@ -42,7 +42,7 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
 }
 
 /** The source of this machine's agent's objects, and the last valid versions of them. */
-export interface SavedManifests {
+interface SavedManifests {
   readonly paths: readonly string[];
   /** As fromLastValidJson reads them. */
   readonly lastValid: unknown;

@@ -43,7 +43,7 @@ interface NftApplied extends Applied {
   readonly interimRuleset: Transaction | null;
 }
 
-export interface ReconcilerOptions {
+interface ReconcilerOptions {
   /**
    * Chain digests that an earlier run took (see `digests`). A chain that still has its digest holds
    * the rules that the earlier run wrote; if these are desired, it is left alone and keeps its

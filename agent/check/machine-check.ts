@@ -37,7 +37,7 @@ import { readOff } from '../run/off-file.ts';
 import { rememberedNode } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';
 
-export interface MachineCheckOptions {
+interface MachineCheckOptions {
   readonly stateDir: string;
   readonly config: Config;
   /** Where the files of systemd are below; '' is the machine's own root. For tests. */

@@ -166,7 +166,7 @@ export async function forgetAll(open: () => Connections = () => new Conntrack())
 const DELETION_WAITS = { first: 1_000, longest: 60_000 } as const;
 
 /** The kernel's table of connections. */
-export type Connections = Pick<Conntrack, 'entries' | 'delete' | 'close'>;
+type Connections = Pick<Conntrack, 'entries' | 'delete' | 'close'>;
 
 interface RetriedDeletionOptions<Work> {
   readonly clock: Clock;

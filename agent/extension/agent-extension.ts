@@ -36,7 +36,7 @@ export interface ExtensionContext {
 }
 
 /** The values that an extension keeps for the next run. */
-export interface ExtensionStore {
+interface ExtensionStore {
   /** The state that the last run had in force. */
   readState(): Promise<NodeState | null>;
   readExtension(): Promise<unknown>;

@@ -56,7 +56,7 @@ export interface ExtraRules {
 }
 
 /** A table as `nft list table` would print it, except for counters. */
-export interface ExtraTable {
+interface ExtraTable {
   readonly family: 'arp';
   readonly name: string;
   readonly text: string;

@@ -59,7 +59,7 @@ export interface GuardOptions
   readonly events: GuardEvents;
 }
 
-export interface GuardEvents {
+interface GuardEvents {
   /** The state is confirmed, and must survive. */
   save(state: NodeState): void;
   /** The report of the guard is another one. */

@@ -13,7 +13,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { attemptService, type InwardProbe } from './probes.ts';
 
-export interface InwardProbesOptions {
+interface InwardProbesOptions {
   readonly node: string;
   /** Those of the configuration, and nodewall's own where this node has the servers for them. */
   readonly probes: () => readonly InwardProbeConfig[];

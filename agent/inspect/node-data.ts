@@ -12,7 +12,7 @@ import { machineFacts } from './machine-facts.ts';
 import { ruleCounts } from './rule-counts.ts';
 import { knownNames } from './saved-state.ts';
 
-export interface NodeDataSources {
+interface NodeDataSources {
   readonly stateDir: string;
   readonly config: Config;
   /** Null: this agent has no metrics. */

@@ -13,7 +13,7 @@ const FRESH = '0\tdefault\n';
 /** Group name to number; null: no names are written. */
 export type GroupNames = Pick<Config, 'interfaceGroups'>['interfaceGroups'] | null;
 
-export interface NamedText {
+interface NamedText {
   readonly text: string;
   /** Messages about foreign lines that conflict with a name of ours. */
   readonly conflicts: readonly string[];

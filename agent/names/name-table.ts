@@ -54,7 +54,7 @@ const TOLD = 100;
 
 export type NameTimes = Pick<NamesConfig, 'minimumTTL' | 'maximumTTL' | 'keep' | 'stale'>;
 
-export interface NameTableOptions {
+interface NameTableOptions {
   readonly times: NameTimes;
   readonly reports: NameReports;
   readonly limits?: NameLimits;

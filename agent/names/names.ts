@@ -25,7 +25,7 @@ import {
   toNamesText,
 } from './saved-names.ts';
 
-export interface WatchNamesOptions {
+interface WatchNamesOptions {
   readonly config: NamesConfig;
   readonly clock: Clock;
   /** Milliseconds since 1970; saved times must be valid in the next run. */

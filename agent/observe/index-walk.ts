@@ -6,7 +6,7 @@ import type { Chain } from '../render/ruleset.ts';
 import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../render/verdict-map.ts';
 
 /** The fields of a packet that an index looks at. */
-export interface AimedPacket {
+interface AimedPacket {
   readonly address: Address;
   readonly port: number;
   readonly sourcePort: number;

@@ -35,7 +35,7 @@ function union(before: readonly PolicyId[], now: readonly PolicyId[]): readonly 
   return fresh.length === 0 ? before : [...before, ...fresh];
 }
 
-export interface OutageEvents {
+interface OutageEvents {
   /** Called after each request round that returned something. */
   seen(seen: OutageState): void;
   /** Called for the first failed request of an outage; requests continue all the same. */

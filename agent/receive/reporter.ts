@@ -4,7 +4,7 @@ import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type ControllerClient, ControllerError, callController } from './controller-client.ts';
 
-export interface ReporterOptions {
+interface ReporterOptions {
   readonly node: string;
   readonly client: ControllerClient;
   readonly clock: Clock;

@@ -34,12 +34,12 @@ export interface StreamEvents {
 }
 
 /** The remote end of the connection, as the local socket reports it. */
-export interface Remote {
+interface Remote {
   readonly address: string;
   readonly port: number;
 }
 
-export interface ControllerStreamOptions {
+interface ControllerStreamOptions {
   readonly node: string;
   readonly client: ControllerClient;
   readonly fold: Fold;

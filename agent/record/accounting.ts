@@ -40,7 +40,7 @@ export interface ChainOwner {
 }
 
 /** A chain as of its last reading. */
-export interface SavedChain extends ChainOwner, Count {
+interface SavedChain extends ChainOwner, Count {
   readonly name: string;
   readonly handle: number;
 }

@@ -43,7 +43,7 @@ export interface CountSource {
   readSome(names: readonly string[]): Promise<void>;
 }
 
-export interface CountersOptions {
+interface CountersOptions {
   readonly file: StateFile;
   readonly log: RecordLog;
   /** False: read and save only at the start and at the end (`agent --once`). */

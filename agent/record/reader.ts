@@ -22,7 +22,7 @@ export interface Interfaces {
   groupOf(index: number): number | null;
 }
 
-export interface ReaderOptions {
+interface ReaderOptions {
   readonly node: string;
   readonly interfaces: Interfaces;
   /** Link group number to its name in the configuration. */

@@ -43,7 +43,7 @@ const UNTRACKED: Match = { match: 'ctUntracked' };
 const NOT_FIRST: Match = { match: 'tcpNotFirst' };
 
 /** The lists that the packets of a direction are compared with. */
-export interface FailsafeLists {
+interface FailsafeLists {
   readonly asked: readonly FailsafeEntry[];
   /** The list of the other direction, of which untracked packets may be answers. */
   readonly answered: readonly FailsafeEntry[];

@@ -90,7 +90,7 @@ export type AgentEffect =
   | { readonly kind: 'showGate'; readonly enabled: boolean; readonly isOff: boolean }
   | { readonly kind: 'say'; readonly message: string; readonly fields: object };
 
-export interface Transition {
+interface Transition {
   readonly state: AgentState;
   readonly effects: readonly AgentEffect[];
 }

@@ -33,7 +33,7 @@ import { type Layer, Layers, localPodsOverlay, nameOverlay, type PassOn } from '
 import { recording } from './recording.ts';
 import { type StateStore, usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
-export interface EnforcementOptions {
+interface EnforcementOptions {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
   readonly config: Config;
   readonly log: Log;

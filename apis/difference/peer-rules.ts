@@ -22,7 +22,7 @@ export interface StateRules {
 }
 
 /** Addresses that the rules do not tell apart, by one link group. */
-export interface Peer {
+interface Peer {
   readonly family: Family;
   readonly addresses: Part;
   readonly group: number;

@@ -56,7 +56,7 @@ export function egressMessage({ unknownPods, tunnel }: NodeEgress): EgressMessag
 }
 
 /** A set or a bucket of a NodeEgress that is not empty. */
-export interface EgressObject {
+interface EgressObject {
   /** Unique in the NodeEgress. */
   readonly id: string;
   /** The object that it was made from: as long as that is the same, so is the message. */

@@ -3,7 +3,7 @@
 import type { styleText } from 'node:util';
 import { styled } from '../../lib/process/terminal.ts';
 
-export type Style = Parameters<typeof styleText>[0];
+type Style = Parameters<typeof styleText>[0];
 
 export interface ScreenCell {
   readonly text: string;

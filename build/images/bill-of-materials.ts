@@ -11,7 +11,7 @@ interface BillOfMaterials {
   readonly components: readonly Component[];
 }
 
-export interface Component {
+interface Component {
   readonly type: 'application' | 'container' | 'library';
   readonly 'bom-ref': string;
   readonly name: string;

@@ -6,7 +6,7 @@ const SUITE = 'bookworm';
 /** This file: what it makes depends on it. */
 export const MMDEBSTRAP = import.meta.filename;
 
-export interface DebianSources {
+interface DebianSources {
   /**
    * Lines of sources.list; '' where this machine is no Debian of the suite: mmdebstrap knows then.
    */
@@ -30,7 +30,7 @@ export async function debianSources(): Promise<DebianSources> {
   return { sources: [...new Set(sources)].sort().join(''), options };
 }
 
-export interface Debian {
+interface Debian {
   readonly from: DebianSources;
   /** The program. */
   readonly mmdebstrap: string;

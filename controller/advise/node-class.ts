@@ -1,7 +1,7 @@
 import { isSinglePeer, type Owner, widened } from './peer-owner.ts';
 import { addEvidence, type Evidence, type SeenService, seenServiceKey, sumOf } from './seen-service.ts';
 
-export interface OwnerEvidence {
+interface OwnerEvidence {
   readonly owner: Owner;
   readonly evidence: Evidence;
 }
@@ -187,7 +187,7 @@ function tally(all: readonly OwnerEvidence[]): Map<string, number> {
   return counts;
 }
 
-export interface Suspicions {
+interface Suspicions {
   readonly scanners: ReadonlySet<string>;
   /** When an owner was last denied a service; null: never. */
   readonly deniedAt: (service: SeenService, owner: string) => number | null;

@@ -19,7 +19,7 @@ import { compareServices, type Evidence, type SeenService, seenServiceText, sumO
  * The matches of a rule: ports, or none, because Services bring theirs, or because no rule names
  * the protocol, so that all traffic is allowed.
  */
-export type Form = 'ports' | 'services' | 'everything';
+type Form = 'ports' | 'services' | 'everything';
 
 /** The content of a rule: every peer may use every service. */
 export interface RuleDraft {
@@ -37,7 +37,7 @@ export interface RuleDraft {
 }
 
 /** A service that a draft allows, and what was seen of it. */
-export interface DraftService {
+interface DraftService {
   readonly service: SeenService;
   /** The evidence for the peers that the draft names. */
   readonly evidence: readonly Evidence[];
@@ -102,7 +102,7 @@ function joined(a: RuleDraft, b: RuleDraft, cost: number): RuleDraft {
 }
 
 /** Why a rule is there. */
-export interface RuleEvidence extends Readonly<Pick<Evidence, 'connections' | 'live'>> {
+interface RuleEvidence extends Readonly<Pick<Evidence, 'connections' | 'live'>> {
   /** Different addresses; `isMore`: there were more than are counted. */
   readonly peers: number;
   readonly isMore: boolean;

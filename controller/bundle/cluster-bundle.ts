@@ -13,7 +13,7 @@ import { type KubeApi, type ListedObject, listObjects } from '../kubeapi/kube-ap
 import { CONTROLLER_STATE, metricsText, NODE_FIELDS } from './node-fields.ts';
 import { COLLECTED_LISTS, type CollectedList, NODE_VIEW, PODS } from './own-objects.ts';
 
-export interface ClusterBundleOptions {
+interface ClusterBundleOptions {
   readonly request: KubeApi;
   readonly bundle: SupportBundle;
   /** The Nodes whose agents are asked. */

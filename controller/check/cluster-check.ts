@@ -6,7 +6,7 @@ import { readObject, runChecks } from './checked.ts';
 import { installedChecks, isInstalled } from './installed-checks.ts';
 import { nodeChecks } from './node-checks.ts';
 
-export interface ClusterCheck {
+interface ClusterCheck {
   /** The subject of the check: a cluster before the installation, or an installed nodewall. */
   readonly of: 'before' | 'installed';
   /** The worst first. */

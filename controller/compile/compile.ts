@@ -38,7 +38,7 @@ export function compile(objects: ClusterObjects): Compiled {
 }
 
 /** An incremental `compile` for successive states of the objects. */
-export interface Compiler {
+interface Compiler {
   /**
    * Returns the same result as `compile`, in which everything unchanged is the same JavaScript
    * object: an equal rule, a policy with its rules and nodes, an AddressSet or ServiceSet with its

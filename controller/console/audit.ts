@@ -19,7 +19,7 @@ import {
   withNode,
 } from './node-answers.ts';
 
-export interface AuditOptions {
+interface AuditOptions {
   readonly ask: AskNode;
   readonly policies: readonly CompiledPolicy[];
   /** The nodes that are asked, as far as an Audit policy applies to them; null: all. */

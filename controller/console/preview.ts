@@ -39,7 +39,7 @@ export interface DeniedRows {
   readonly rows: readonly Row[];
 }
 
-export interface PreviewOptions {
+interface PreviewOptions {
   readonly config: Config;
   readonly judge: Pick<ImpactJudge, 'judgeNext'>;
   /** Called often; may throw ChangeOverrunError, which leaves the rest out. */

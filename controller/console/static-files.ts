@@ -5,7 +5,7 @@ import { gzip } from 'node:zlib';
 import { present } from '../../lib/sharing/present.ts';
 
 /** A file as it is sent. */
-export interface StaticFile {
+interface StaticFile {
   readonly bytes: Buffer;
   readonly headers: Readonly<Record<string, string>>;
   readonly type: string;

@@ -16,7 +16,7 @@ export type SurveyQuestion =
 /** With the configuration, which stays the same. */
 export type SurveyChildQuestion = SurveyQuestion & { readonly config: Config };
 
-export type LintResult = Pick<Lint, 'findings' | 'leftOut'>;
+type LintResult = Pick<Lint, 'findings' | 'leftOut'>;
 
 export type SurveyAnswer =
   | { readonly lint: LintResult }

@@ -38,7 +38,7 @@ export function cells(row: Row, names: Names): string[] {
 }
 
 /** A change for people: its cells, and those of each set of flows that a wide change leaves out. */
-export interface ShownChange {
+interface ShownChange {
   readonly cells: readonly string[];
   readonly exceptions: readonly (readonly string[])[];
 }

@@ -8,7 +8,7 @@ import { dealAddresses, type FamilyAddresses, namedAddress, written } from './de
 import { byRendezvous, rendezvous } from './rendezvous.ts';
 
 /** A node that a gateway's nodeSelector selects. */
-export interface Candidate {
+interface Candidate {
   readonly name: string;
   readonly ready: boolean;
   /** The address that the node itself uses; null: it has none of the family. */
@@ -16,7 +16,7 @@ export interface Candidate {
 }
 
 /** Addresses that move from node to node together. */
-export interface Slot {
+interface Slot {
   readonly name: string;
   /** The owner; '': none. */
   readonly node: string;
@@ -28,7 +28,7 @@ export interface Slot {
 }
 
 /** A slot and its owner, and those of a policy's addresses that are in it. */
-export interface SlotPart {
+interface SlotPart {
   readonly slot: string;
   readonly node: string;
   readonly addresses: readonly string[];

@@ -21,7 +21,7 @@ import {
   type ToHeartbeats,
 } from './messages.ts';
 
-export interface HeartbeatEvents {
+interface HeartbeatEvents {
   /** This controller begins to lead. */
   leading(): void;
   /** It leads no more; not called after `release`. */
@@ -38,7 +38,7 @@ export interface HeartbeatEvents {
   ended(error: Error): void;
 }
 
-export interface HeartbeatProcessOptions {
+interface HeartbeatProcessOptions {
   readonly data: HeartbeatData;
   /** Written with the Lease. */
   readonly annotations: () => Annotations;

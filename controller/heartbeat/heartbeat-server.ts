@@ -26,7 +26,7 @@ import {
 } from '../publish/limits.ts';
 import { type RequestHandler, router } from '../publish/route.ts';
 
-export interface HeartbeatServerOptions {
+interface HeartbeatServerOptions {
   readonly leases: LeaseService;
   /** For TokenReviews and SubjectAccessReviews. */
   readonly request: KubeApi;

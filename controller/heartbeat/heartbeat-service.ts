@@ -15,7 +15,7 @@ import {
   type ToHeartbeats,
 } from './messages.ts';
 
-export interface HeartbeatServiceOptions {
+interface HeartbeatServiceOptions {
   readonly data: Pick<HeartbeatData, 'identity' | 'times'>;
   readonly store: LeaseStore;
   readonly relay: Pick<LeaseRelayOptions, 'send' | 'peers'>;

@@ -13,7 +13,7 @@ export type ImpactQuestion =
 export type ImpactChildQuestion = ImpactQuestion & { readonly config: Config };
 
 /** Milliseconds from now on. */
-export interface ChangeTimes {
+interface ChangeTimes {
   readonly all: number;
   /** The difference's part of `all`. */
   readonly difference: number;

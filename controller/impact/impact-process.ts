@@ -7,7 +7,7 @@ import { type Impact, type ImpactJudgement, LARGE, type Violations } from './imp
 import type { ImpactChildAnswer, ImpactChildQuestion, ImpactQuestion } from './impact-child.ts';
 import { mirroredObjects, type ObjectChange } from './object-mirror.ts';
 
-export interface ImpactLimits {
+interface ImpactLimits {
   /** Milliseconds for a change, its turn included. The webhook configurations allow 5 s in all. */
   readonly change: number;
   /**

@@ -9,7 +9,7 @@ export interface ObjectMetadata {
   readonly managedFields?: readonly ManagedFields[];
 }
 
-export interface ManagedFields {
+interface ManagedFields {
   readonly manager?: string;
   readonly operation?: string;
   readonly time?: string;

@@ -2,7 +2,7 @@ import { type CompiledPolicy, type CompiledRule, isDenying } from '../../apis/co
 import type { NodeReport, RuleTotal } from '../../apis/node-report.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 
-export interface RuleSum {
+interface RuleSum {
   readonly packets: number;
   readonly bytes: number;
 }

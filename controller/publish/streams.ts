@@ -94,7 +94,7 @@ interface OpenStream extends WatchRequest {
   recheck: number;
 }
 
-export interface WatchStreamsOptions {
+interface WatchStreamsOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly now: () => number;

@@ -4,7 +4,7 @@ import type { NamespacedName } from '../../apis/objects.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 
-export interface PeerClientsOptions {
+interface PeerClientsOptions {
   /** Makes an empty one. */
   readonly kubeConfig: () => KubeConfig;
   /** The credentials for the API server: the token says that this is a controller. */

@@ -30,7 +30,7 @@ import {
   withLastDecision,
 } from './order.ts';
 
-export interface RolloutKeeperOptions {
+interface RolloutKeeperOptions {
   /** The configuration's defaults; null: only policies with spec.rollout have a rollout. */
   readonly defaults: RolloutSettings | null;
   readonly versions: Pick<NodeVersions, 'served'>;

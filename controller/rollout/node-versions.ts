@@ -13,7 +13,7 @@ import { rolloutKey, versionSpec, withLastDecision } from './order.ts';
 type Objects = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
 
 /** A version of a policy that this process has enforced before the policy had a rollout. */
-export interface ServedVersion {
+interface ServedVersion {
   readonly generation: number;
   readonly spec: ClusterNetworkPolicySpec;
 }

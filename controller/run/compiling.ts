@@ -29,7 +29,7 @@ export interface PublishedSnapshot {
   readonly revision: string;
 }
 
-export interface CompilingOptions {
+interface CompilingOptions {
   readonly hub: Pick<Hub, 'prepare' | 'setEndpoints' | 'revision'>;
   /** Which node gets which version of a policy. */
   readonly versions?: Pick<NodeVersions, 'on'>;

@@ -15,7 +15,7 @@ import type { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import type { PolicyStatuses } from './policy-statuses.ts';
 
-export interface ControllerConsoleOptions {
+interface ControllerConsoleOptions {
   readonly context: Pick<ControllerContext, 'config' | 'log' | 'options'>;
   readonly clock: ProcessContext['clock'];
   readonly hub: Pick<Hub, 'nodes' | 'revision' | 'gate'>;

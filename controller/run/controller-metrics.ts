@@ -6,7 +6,7 @@ import type { ServerStats } from '../publish/server.ts';
 import type { WatchMetrics } from '../watch/cluster/watch-failures.ts';
 
 /** Values that are read at each scrape. */
-export interface MetricsSources {
+interface MetricsSources {
   isLeading(): boolean;
   watches(): readonly WatchMetrics[];
   /** Null until it serves. */

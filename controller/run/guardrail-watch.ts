@@ -10,7 +10,7 @@ import type { GuardrailKeeper } from '../status/guardrail-keeper.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { Compiling } from './compiling.ts';
 
-export interface GuardrailWatchOptions {
+interface GuardrailWatchOptions {
   readonly impact: Pick<ImpactProcess, 'violations' | 'change' | 'rest'>;
   /** The objects as they are compiled now, and those that wait; null: not known yet. */
   readonly compiling: Pick<Compiling, 'objects' | 'snapshot'>;

@@ -25,7 +25,7 @@ import type { Snapshot } from '../watch/source.ts';
 import type { ProcessContext } from './controller-context.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 
-export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity'> {
+interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity'> {
   readonly request: KubeApi;
   readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed' | 'slotMoved'>;
   readonly log: Log;

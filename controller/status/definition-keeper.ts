@@ -37,13 +37,12 @@ export interface Deletion {
   readonly users: readonly DeletionUser[];
 }
 
-export interface DeletionUser
-  extends Pick<DefinitionUser, 'kind' | 'apiGroup' | 'name' | 'uid' | 'generation'> {
+interface DeletionUser extends Pick<DefinitionUser, 'kind' | 'apiGroup' | 'name' | 'uid' | 'generation'> {
   /** Indexes of those in `objects` that it uses. */
   readonly uses: readonly number[];
 }
 
-export interface DefinitionKeeperOptions {
+interface DefinitionKeeperOptions {
   readonly writer: StatusWriter<DefinitionPatch>;
   /** Also of a controller that does not lead. */
   readonly request: KubeApi;

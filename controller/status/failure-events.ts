@@ -5,7 +5,7 @@ import { WorkQueue } from '../../lib/process/work-queue.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 
-export interface FailureEventsOptions {
+interface FailureEventsOptions {
   readonly request: KubeApi;
   readonly clock: Clock & { date(): Date };
   /** The identity of this process. */

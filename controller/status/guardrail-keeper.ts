@@ -27,7 +27,7 @@ export const GUARDRAIL_TIMES: WriteTimes = {
   longestRetry: 5_000,
 };
 
-export interface GuardrailKeeperOptions {
+interface GuardrailKeeperOptions {
   readonly writer: StatusWriter<GuardrailStatus>;
   readonly events: Pick<FailureEvents, 'broken'>;
 }

@@ -22,7 +22,7 @@ import type { StatusWriter } from './writer.ts';
 
 type Writer<T> = Pick<StatusWriter<T>, 'submit' | 'forget' | 'clear' | 'has'>;
 
-export interface StatusKeeperOptions {
+interface StatusKeeperOptions {
   readonly writer: Writer<PolicyStatus>;
   /** Writes statuses of policies of crd.antrea.io. */
   readonly antreaWriter: Writer<AntreaStatus>;

@@ -7,7 +7,7 @@ const LIMIT = { burst: 6, perSecond: 1 / 60 };
 /** Names of policies in a note. */
 const MOST_NAMED = 5;
 
-export interface NodeEventsOptions {
+interface NodeEventsOptions {
   readonly events: Pick<FailureEvents, 'happened'>;
   /** Whether it is certain that no other process leads. */
   readonly isLeader: () => boolean;

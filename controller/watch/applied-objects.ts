@@ -9,7 +9,7 @@ import { ownershipOf } from './manifests.ts';
 import type { LoadProblem } from './source.ts';
 
 /** A change of objects: files with those that are applied, and those that are removed. */
-export interface AppliedChange {
+interface AppliedChange {
   readonly contents: readonly FileContent[];
   readonly removed: readonly RemovedObject[];
 }

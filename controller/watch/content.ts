@@ -60,7 +60,7 @@ export interface FileContent extends Lists {
 }
 
 /** A reference of a rejected policy or group, in a field without another problem. */
-export interface RejectedReference {
+interface RejectedReference {
   readonly kind: string;
   readonly apiGroup: ApiGroup;
   readonly name: string;

@@ -12,7 +12,7 @@ export interface PlacedObject<T extends ClusterObject> {
   readonly referenceLines: readonly number[];
 }
 
-export interface Merged<T extends ClusterObject> {
+interface Merged<T extends ClusterObject> {
   /** Each identity once, sorted. */
   readonly placed: readonly PlacedObject<T>[];
   /** Identities that occur more than once, none of which is in `placed`. */

@@ -23,7 +23,7 @@ export interface BodyRequest {
   readonly isWanted: () => boolean;
 }
 
-export interface AdmissionLimits {
+interface AdmissionLimits {
   /** Milliseconds for one body. The webhook configurations allow 5 s in all. */
   readonly time: number;
   /** Megabytes of the process's heap. */

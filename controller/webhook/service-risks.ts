@@ -8,7 +8,7 @@ import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { formatName, groupIndex, knownFamily } from '../index/name-index.ts';
 import { denies, LAST_PORT, rulePath, tcpPorts } from './risks.ts';
 
-export type ServiceRiskObjects = Pick<ClusterObjects, 'services' | 'groups'>;
+type ServiceRiskObjects = Pick<ClusterObjects, 'services' | 'groups'>;
 
 /**
  * Warns about Services that a policy does not treat as its author may think: the port of a load

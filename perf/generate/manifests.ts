@@ -11,7 +11,7 @@ import {
   policies,
 } from './cluster.ts';
 
-export interface ManifestOptions extends PolicyOptions {
+interface ManifestOptions extends PolicyOptions {
   /** One policy a file, or all in one. */
   readonly policyFiles?: 'each' | 'one';
   /** Of the file with the extra pods. */

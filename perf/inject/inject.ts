@@ -16,7 +16,7 @@ export interface Flood {
   readonly way: Way;
 }
 
-export interface Injected {
+interface Injected {
   readonly packets: number;
   /** Of the receive path, seconds. */
   readonly processor: number;

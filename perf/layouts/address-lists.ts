@@ -1,12 +1,12 @@
 import { type RuleSet, sourcesOf } from '../generate/ruleset.ts';
 
 /** A list of addresses and prefixes that rules share. */
-export interface AddressList {
+interface AddressList {
   readonly name: string;
   readonly members: readonly string[];
 }
 
-export interface AddressLists {
+interface AddressLists {
   readonly lists: readonly AddressList[];
   /**
    * By rule: its list's name; null where it has no member of the family, so that the rule matches

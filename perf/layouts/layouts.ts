@@ -35,7 +35,7 @@ export const LAYOUT_TITLES: Readonly<Record<Layout, string>> = {
 };
 
 /** Loads `layout` into a namespace. What `prepare` made may be loaded many times. */
-export interface Prepared {
+interface Prepared {
   readonly set: RuleSet;
   load(node: Namespace, layout: Layout): Promise<void>;
 }

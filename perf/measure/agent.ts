@@ -26,7 +26,7 @@ export interface MeasuredAgent {
 /** Milliseconds. */
 const STOP_LIMIT = 20_000;
 
-export interface AgentPlace {
+interface AgentPlace {
   readonly namespace: Namespace;
   readonly manifests: string;
   readonly stateDir: string;

@@ -5,7 +5,7 @@ import type { Chart, Figure } from './figure.ts';
  * What a chart shows, in rows by x and columns by series, both in the order in which the figures
  * come.
  */
-export interface Grid {
+interface Grid {
   readonly xs: readonly (number | string)[];
   readonly series: readonly string[];
   at(x: number | string, series: string): Figure | undefined;

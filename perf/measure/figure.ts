@@ -33,7 +33,7 @@ export interface Target {
   readonly value: number;
 }
 
-export interface Point {
+interface Point {
   /** Name of the chart. */
   readonly chart: string;
   readonly series: string;
@@ -102,7 +102,7 @@ export interface Settings {
 }
 
 /** How much is measured in a first look, in a run of all benchmarks, and in one by its name. */
-export type Amounts<T> = readonly [quick: T, ofAll: T, byName: T];
+type Amounts<T> = readonly [quick: T, ofAll: T, byName: T];
 
 /** All benchmarks shall take an hour together: long ones measure less there than by name. */
 export function amount<T>({ quick, named }: Settings, [first, ofAll, byName]: Amounts<T>): T {

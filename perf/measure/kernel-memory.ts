@@ -10,7 +10,7 @@ import { join } from 'node:path';
 
 const ROOTS = { unified: '/sys/fs/cgroup', v1: '/sys/fs/cgroup/memory' } as const;
 
-export interface MemoryGroup {
+interface MemoryGroup {
   /** The argument array that runs a command in the group. */
   command(argv: readonly string[]): string[];
   /** Of the kernel's own, bytes. */

@@ -4,7 +4,7 @@
 import { createInterface } from 'node:readline';
 import type { Namespace } from '../../test/netns/namespace.ts';
 
-export interface NewConnections {
+interface NewConnections {
   /** Milliseconds, as `now`: when each of those that were answered began, in order. */
   begun(): readonly number[];
   /** When the open connection of TCP was reset; null: it is open. */

@@ -43,7 +43,7 @@ async function watchPeak(child: ChildProcess): Promise<number> {
   return peak;
 }
 
-export interface Memory {
+interface Memory {
   /** Resident now and at most so far, megabytes. */
   readonly now: number;
   readonly peak: number;

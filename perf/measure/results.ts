@@ -10,7 +10,7 @@ export interface ResultsFile {
   readonly benchmarks: readonly BenchmarkResult[];
 }
 
-export interface BenchmarkResult {
+interface BenchmarkResult {
   readonly name: string;
   readonly title: string;
   readonly how: string;

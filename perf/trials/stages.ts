@@ -34,7 +34,7 @@ export interface Stage {
   readonly applyCpu: number;
 }
 
-export interface Stages<Desired = Ruleset> {
+interface Stages<Desired = Ruleset> {
   enforce(objects: ClusterObjects): Promise<Stage>;
   /** Rendered last. */
   ruleset(): Desired;

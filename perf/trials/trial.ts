@@ -7,7 +7,7 @@ export function answer(figures: Readonly<Record<string, number>>): void {
   process.stdout.write(`${JSON.stringify(figures)}\n`);
 }
 
-export interface Timed<T> {
+interface Timed<T> {
   readonly result: T;
   readonly milliseconds: number;
   /**

@@ -22,7 +22,7 @@ export const OUTPUTS = [
   'flows',
   'lint',
 ] as const;
-export type Output = (typeof OUTPUTS)[number];
+type Output = (typeof OUTPUTS)[number];
 
 /**
  * Parts of an output, in place of all of it; of `stream`, how the node was connected, of `flows`,

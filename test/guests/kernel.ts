@@ -10,7 +10,7 @@ import { output, run, unpackDebianPackage } from '../../build/programs/command.t
 
 /** Linux 5.10, 6.1, 6.12, and the newest that Debian has. */
 export const SUITES = ['bullseye', 'bookworm', 'trixie', 'sid'] as const;
-export type Suite = (typeof SUITES)[number];
+type Suite = (typeof SUITES)[number];
 
 export interface GuestKernel {
   readonly image: string;

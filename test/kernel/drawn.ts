@@ -13,7 +13,7 @@ export const PLAN = addressPlan({
   multicastGroups: igmpGroups,
 });
 
-export interface Drawn {
+interface Drawn {
   readonly scenario: Scenario;
   readonly flows: readonly Flow[];
 }

@@ -26,7 +26,7 @@ export interface Places {
 }
 
 /** Pods, and the gateway nodes by one of which they leave, each with its own address. */
-export interface Steering {
+interface Steering {
   readonly pods: readonly string[];
   readonly gateways: readonly string[];
   readonly policy?: string;

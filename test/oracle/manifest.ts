@@ -8,7 +8,7 @@ export interface LabelSelector {
 }
 
 /** The metadata every manifest carries. */
-export interface Metadata {
+interface Metadata {
   name: string;
   namespace?: string;
   labels?: Labels;

@@ -36,7 +36,7 @@ export function flowCount(count: number): number {
 const PATIENCE = 600_000;
 
 /** Names what random cases have not met yet: a property that never meets it says nothing of it. */
-export type Missing = () => readonly string[];
+type Missing = () => readonly string[];
 
 /** The expected keys that were counted fewer than `least` times, with their counts. */
 export function missingOf(

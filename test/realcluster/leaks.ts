@@ -17,7 +17,7 @@ spec:
   ingress: [{name: no-7000, action: Drop, ports: [{protocol: UDP, port: ${PORTS.closed}}, {protocol: TCP, port: ${PORTS.closed}}]}]
 `;
 
-export interface Observed {
+interface Observed {
   readonly node: string;
   readonly flood: FloodCount;
   readonly stream: StreamCount;

@@ -11,7 +11,7 @@ export const MEANWHILE = [
   'gate off',
   'agents restarted',
 ] as const;
-export type Meanwhile = (typeof MEANWHILE)[number];
+type Meanwhile = (typeof MEANWHILE)[number];
 
 export interface Trial {
   readonly policies: readonly PolicyName[];

@@ -23,12 +23,12 @@ export interface RuleChange {
   readonly left: readonly string[];
 }
 
-export interface ChainRef {
+interface ChainRef {
   readonly table: IptablesTableName;
   readonly chain: IptablesChain;
 }
 
-export interface RewrittenChain extends ChainRef {
+interface RewrittenChain extends ChainRef {
   /** The rules that the chain had. */
   readonly was: readonly SavedRule[];
 }

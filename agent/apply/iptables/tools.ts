@@ -26,7 +26,7 @@ export interface IptablesTools {
 
 type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
-export interface IptablesToolsOptions {
+interface IptablesToolsOptions {
   /** Arguments before each command, for entering another network namespace. */
   readonly before?: readonly string[];
   /** Seconds to wait for the lock of xtables; 5 by default. */
@@ -46,7 +46,7 @@ const NO_FAMILY = 'the kernel has no IPv6, so there are no packets of it and no 
  * REFUSED: a line, or the commit of a table. LOCKED: another program holds the lock.
  * NO_KERNEL_SUPPORT: the kernel lacks the table. NO_FAMILY: it has no IPv6 at all.
  */
-export type IptablesErrorCode =
+type IptablesErrorCode =
   | ExecErrorCode
   | 'NOT_PERMITTED'
   | 'LOCKED'

@@ -11,7 +11,7 @@ import { chainDigest, type TableReading } from './reading.ts';
 const MOST_DOUBTFUL = 255;
 
 /** The names of the chains of one transaction whose digests change. */
-export interface ChangedChains {
+interface ChangedChains {
   /** Written: they get new digests. */
   readonly touched: ReadonlySet<string>;
   /** To be deleted; they are read with the others, to show their last counters. */

@@ -41,7 +41,7 @@ export interface Committed {
   readonly microseconds: { readonly build: number; readonly kernel: number };
 }
 
-export interface CountedChain {
+interface CountedChain {
   readonly name: string;
   readonly handle: number;
   readonly rules: readonly { readonly packets: bigint; readonly bytes: bigint }[];

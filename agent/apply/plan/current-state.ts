@@ -32,7 +32,7 @@ export interface CurrentState {
 /** The chain as we applied it, or a chain whose rules in the kernel are unknown. */
 export type CurrentChain = Chain | UnknownChain;
 
-export interface UnknownChain {
+interface UnknownChain {
   readonly base: BaseChain | null;
   readonly rules: null;
 }

@@ -45,7 +45,7 @@ const TEXTS: readonly (readonly [RegExp, IpsetErrorCode])[] = [
 ];
 
 /** The fields of an IpsetError besides its code and message. */
-export interface IpsetErrorDetail {
+interface IpsetErrorDetail {
   readonly command?: readonly string[];
   readonly exitCode?: number | null;
   readonly stderr?: string;

@@ -43,7 +43,7 @@ export interface NflogPacket {
 }
 
 /** The original direction of a connection. Addresses have 4 or 16 bytes. */
-export interface NflogTuple {
+interface NflogTuple {
   source: Uint8Array;
   destination: Uint8Array;
   /** IPPROTO_*. */

@@ -14,7 +14,7 @@ const HEADER_SIZE = 32;
 const isLittle = endianness() === 'LE';
 
 /** The header of a record. */
-export interface RecordHeader {
+interface RecordHeader {
   /** The index of the operation, used in errors. */
   operation: number;
   /** NFT_MSG_*. */
@@ -25,7 +25,7 @@ export interface RecordHeader {
 }
 
 /** The elements of a record; a record without them is a message of its attributes only. */
-export interface RecordElements {
+interface RecordElements {
   shape: 'keys' | 'ranges' | 'concatenatedRanges';
   /** Write the ranges as libnftables writes a whole anonymous set. */
   whole: boolean;

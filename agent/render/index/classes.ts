@@ -16,7 +16,7 @@ export interface Classes {
 }
 
 /** The classes of one family's addresses. */
-export interface ClassTable {
+interface ClassTable {
   readonly family: Family;
   /** All addresses that are single members; packed, sorted, unique. */
   readonly singles: Uint8Array;

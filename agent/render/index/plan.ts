@@ -71,7 +71,7 @@ export const REPLICATION = 8;
 export const LEVELS = 8;
 
 /** Items and their replacements. */
-export type Replacements = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
+type Replacements = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
 
 /**
  * The plan with some items replaced. A replacement has the same id and equals the item in

@@ -11,7 +11,7 @@ import { memo } from '../../../lib/sharing/memo.ts';
 import { gatewayChooser } from '../ways.ts';
 import { nameOf, type PoolOf } from './gateways.ts';
 
-export interface PolicyWorld {
+interface PolicyWorld {
   readonly policies: readonly EgressPolicy[];
   readonly gateways: readonly EgressGateway[];
   readonly namespaces: readonly Namespace[];

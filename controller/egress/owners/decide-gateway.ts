@@ -9,7 +9,7 @@ import { type HoldTimeOf, quarantine } from './hold-times.ts';
 export type Unready = (node: string) => string | null;
 
 /** The leaseSeconds that a slot needs in its status, by its name; null: none. */
-export type LeaseSecondsOf = (slot: string) => number | null;
+type LeaseSecondsOf = (slot: string) => number | null;
 
 /** The facts that a decision depends on besides the objects. */
 export interface GatewayFacts {

@@ -15,7 +15,7 @@ import {
 } from '../lease/readiness.ts';
 import type { GatewayDecision } from './decide-gateway.ts';
 
-export interface LeasesOptions {
+interface LeasesOptions {
   /** That of the heartbeats. */
   readonly clock: Pick<Clock, 'now'>;
   /** Answers the heartbeats. */

@@ -34,7 +34,7 @@ export interface EgressState {
   readonly problems: readonly LoadProblem[];
 }
 
-export interface EgressKeeperOptions {
+interface EgressKeeperOptions {
   readonly writer: StatusWriter<EgressStatus>;
   /** For gateways: an owner is written at once. */
   readonly gatewayWriter: StatusWriter<EgressStatus>;

@@ -35,7 +35,7 @@ export interface ElectionEvents {
   failed(error: unknown): void;
 }
 
-export interface ElectionOptions {
+interface ElectionOptions {
   readonly store: LeaseStore;
   /** Unique to this run of this process. */
   readonly identity: string;

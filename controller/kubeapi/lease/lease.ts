@@ -38,7 +38,7 @@ export interface LeaseStore {
   replace(held: Lease, spec: LeaseSpec, timeout: number): Promise<Lease>;
 }
 
-export interface LeaseStoreOptions {
+interface LeaseStoreOptions {
   readonly request: KubeApi;
   readonly namespace: string;
   readonly name: string;

@@ -6,7 +6,7 @@ import type { Resource } from './resources.ts';
 /** The options common to all followers of single objects. */
 export type Following = Pick<ReflectorOptions<unknown>, 'get' | 'times' | 'random' | 'notice'>;
 
-export interface FollowOptions<T> extends Following {
+interface FollowOptions<T> extends Following {
   readonly apiVersion: string;
   readonly kind: string;
   readonly plural: string;

@@ -5,7 +5,7 @@ import { compareObjects } from '../merge.ts';
 /**
  * The objects of one kind, sorted; a change results in a new array, otherwise it is the same one.
  */
-export interface SortedList<T extends ClusterObject> {
+interface SortedList<T extends ClusterObject> {
   /** `before` is null for an added object, `now` for a removed one. */
   change(before: T | null, now: T | null): void;
   /**

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../../lib/process/clock.ts';
 
-export interface TenantTurnsOptions {
+interface TenantTurnsOptions {
   /** Milliseconds from the first change that waits to its turn. */
   readonly quiet: number;
   /** Called when a turn is due: must call `take`. */

@@ -8,7 +8,7 @@ export interface Claim {
 }
 
 /** Which addresses of a family a policy may leave with. */
-export type Addresses =
+type Addresses =
   | { readonly kind: 'none'; readonly reasons: readonly string[] }
   | {
       readonly kind: 'some';

@@ -14,7 +14,7 @@ import { type ApiState, SimController } from './sim-controller.ts';
 import { World } from './world.ts';
 
 /** What goes wrong with messages. Shares of all messages, and milliseconds. */
-export interface Network {
+interface Network {
   readonly delay: readonly [least: number, most: number];
   readonly slow: number;
   readonly slowDelay: number;
