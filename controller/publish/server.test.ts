@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Agent } from 'node:https';
 import net from 'node:net';
 import { text } from 'node:stream/consumers';
+import { setImmediate } from 'node:timers/promises';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type Authority, createAuthority } from '../../test/cluster/certificates.ts';
 import { JSON_TYPE, REPORT, ServerBed } from '../../test/fake/server-bed.ts';
@@ -205,6 +206,22 @@ describe('controlPlaneServer', () => {
     const ended = once(socket, 'close');
     await running.server.close();
     await ended;
+  });
+
+  it('says nothing of a client that goes before its body has ended', async () => {
+    const running = await start();
+    const socket = bed.connect(running);
+    const head = ['content-type: application/json', 'content-length: 100', 'expect: 100-continue'];
+    const lines = ['host: localhost', 'authorization: Bearer agent.cp-1', ...head];
+    socket.write(`PUT ${NODE_VIEWS_PATH}/cp-1/status HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n{`);
+    // "100 Continue": its body is read.
+    await once(socket, 'data');
+    socket.destroy();
+    await running.server.close();
+    // The error reaches the handler some turns after the connection has closed.
+    for (let turns = 0; turns < 10; turns++) await setImmediate();
+    assert.deepEqual(running.events, []);
+    assert.deepEqual([...running.server.stats().answers], []);
   });
 
   it('answers invalid HTTP and an endless head', async () => {

@@ -168,6 +168,8 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     try {
       answer = await route(request, response);
     } catch (error) {
+      // The client has gone before its body had ended.
+      if (error === request.errored) return;
       onEvent({ kind: 'failed', path: request.url ?? '', error });
       answer = { failure: failure('InternalError', 'internal error of the controller; see its log') };
     }
