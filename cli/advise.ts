@@ -1,4 +1,4 @@
-import { explainMany } from '../agent/observe/explain.ts';
+import { explainMany } from '../agent/observe/indexed-rules.ts';
 import type { Config } from '../apis/config.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
 import {

@@ -1,12 +1,8 @@
 import { text } from 'node:stream/consumers';
-import {
-  explanationOf,
-  hostFlow,
-  type NodeExplanation,
-  type RulesInForce,
-} from '../agent/inspect/explanation.ts';
+import type { NodeExplanation, RulesInForce } from '../agent/inspect/explanation.ts';
 import type { Translation } from '../agent/inspect/translation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
+import { hostFlow } from '../agent/observe/known-flow.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { flowText, outcomeText, reasonText } from '../apis/explanation-text.ts';
@@ -25,7 +21,6 @@ import {
   warnEgressIsOff,
   withDeclaredPods,
 } from './load.ts';
-import { fromNode } from './node-data.ts';
 import { json, print, printableTexts, table } from './output.ts';
 
 type ExplainOptions = Omit<NodeOptions, 'manifests'> & {
@@ -79,6 +74,7 @@ type Answerer = (text: string, where: string, considered: boolean) => Promise<Ex
 
 /** Evaluates the rules in force: here, or where the agent of the node is. */
 async function inForce(options: ExplainOptions): Promise<Answerer> {
+  const { fromNode } = await import('./node-data.ts');
   const config = await loadConfig(options.config);
   const answerHere = explainerHere({ stateDir: options.stateDir, config });
   return async (text, where) => {
@@ -209,6 +205,7 @@ function explainerHere(
 ): (flow: Flow) => Promise<NodeExplanation & { readonly explanation: ExplanationHere }> {
   let translations: Promise<Translations> | null = null;
   return async (flow) => {
+    const { explanationOf } = await import('../agent/inspect/explanation.ts');
     translations ??= import('../agent/inspect/translation.ts').then(({ readTranslations }) =>
       readTranslations(),
     );

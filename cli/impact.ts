@@ -1,5 +1,5 @@
 import { knownNames, type NamesInForce } from '../agent/inspect/saved-state.ts';
-import { explainMany } from '../agent/observe/explain.ts';
+import { explainMany } from '../agent/observe/indexed-rules.ts';
 import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { FlowAnswer } from '../apis/flow.ts';

@@ -1,16 +1,15 @@
 import { setImmediate as yielded } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
-import { type Explanation, type Flow, parseFlow } from '../../apis/flow.ts';
+import type { Explanation, Flow } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import { utcText } from '../../lib/process/clock.ts';
 import type { FlowSource } from '../flows/flow-inventory.ts';
 import { type FlowFilter, type FlowKind, flowOfKind } from '../flows/flow-kind.ts';
 import { groupName } from '../interfaces/classify.ts';
-import { type Explainer, explain, explainMany } from '../observe/explain.ts';
+import { type Explainer, explain } from '../observe/explain.ts';
 import { protocolName } from '../record/record.ts';
-import { withLocalPodsNow } from '../run/interface-groups.ts';
 import { knownNames, readState, readStateIfAny } from './saved-state.ts';
 
 /** The verdict of the rules in force for a flow. */
@@ -51,6 +50,8 @@ export async function explanationOf(
  */
 async function towards(state: NodeState, config: Config, flow: Flow): Promise<NodeState> {
   if (flow.direction !== 'egress' || flow.interfaceGroup !== undefined) return state;
+  // One flow of another direction needs neither the kernel nor an index.
+  const { withLocalPodsNow } = await import('../run/interface-groups.ts');
   return withLocalPodsNow(state, config).catch(() => state);
 }
 
@@ -61,15 +62,6 @@ async function withNames(state: NodeState, stateDir: string): Promise<NodeState>
     ({ name, addresses: known }) => [name, known.map(({ address }) => address)] as const,
   );
   return nameResolver()(state, fixedNames(new Map(addresses)));
-}
-
-/** A host flow of parsed JSON. Throws a TypeError that says what is wrong. */
-export function hostFlow(raw: unknown, { interfaceGroups }: Config): Flow {
-  const flow = parseFlow(raw);
-  const { interfaceGroup: group } = flow;
-  if (typeof group !== 'string' || Object.hasOwn(interfaceGroups, group)) return flow;
-  const known = Object.keys(interfaceGroups).join(', ');
-  throw new TypeError(`interfaceGroup: no group ${JSON.stringify(group)}; known: ${known}`);
 }
 
 /** Kinds that are evaluated without a pause. */
@@ -95,6 +87,7 @@ export async function nodeFlows(
   const liveAt = after === null || after === '' ? await look() : lookedAt();
   const saved = await readStateIfAny(stateDir);
   const state = saved === null ? null : await withNames(saved, stateDir);
+  const { explainMany } = await import('../observe/indexed-rules.ts');
   const explain = state === null ? null : explainMany({ ...state, controlPlane }, config);
   const kinds = inventory
     .kinds()

@@ -14,7 +14,6 @@ import { hasMember } from '../../lib/net/member-set.ts';
 import {
   everyRule,
   exemptionTest,
-  indexedRules,
   isSpared,
   mismatchOf,
   type RuleLookup,
@@ -30,19 +29,11 @@ import { flowReader, type KnownFlow } from './known-flow.ts';
  * rule index. Cost: the rules of the direction, and one look-up per address set and flow. Throws if
  * a rule names an unknown set or interface group.
  */
-export function explain(state: NodeState, config: Config): Explainer {
-  return explainer(state, config, everyRule(ruleMatches(state, config)));
-}
-
-/**
- * The same for very many flows: rules that the index skips are not tested, and not considered.
- * Costs the index once.
- */
-export function explainMany(state: NodeState, config: Config): Explainer {
-  return explainer(state, config, indexedRules(ruleMatches(state, config), state, config));
-}
-
-function explainer(state: NodeState, config: Config, lookUp: RuleLookup): Explainer {
+export function explain(
+  state: NodeState,
+  config: Config,
+  lookUp: RuleLookup = everyRule(ruleMatches(state, config)),
+): Explainer {
   const toKnown = flowReader(state, config);
   const evaluate = evaluator(state, config, lookUp);
   return (given, { considered: wanted = false } = {}) => {

@@ -1,6 +1,6 @@
 import { groupNumber, type NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { type Flow, PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { type Flow, PROTOCOL_NUMBERS, parseFlow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
@@ -96,4 +96,13 @@ export function isIcmpv6(flow: KnownFlow, types: readonly number[]): boolean {
     flow.type !== undefined &&
     types.includes(flow.type)
   );
+}
+
+/** A host flow of parsed JSON. Throws a TypeError that says what is wrong. */
+export function hostFlow(raw: unknown, { interfaceGroups }: Config): Flow {
+  const flow = parseFlow(raw);
+  const { interfaceGroup: group } = flow;
+  if (typeof group !== 'string' || Object.hasOwn(interfaceGroups, group)) return flow;
+  const known = Object.keys(interfaceGroups).join(', ');
+  throw new TypeError(`interfaceGroup: no group ${JSON.stringify(group)}; known: ${known}`);
 }

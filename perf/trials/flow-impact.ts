@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { BOUNDS, FlowInventory } from '../../agent/flows/flow-inventory.ts';
 import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
-import { explainMany } from '../../agent/observe/explain.ts';
+import { explainMany } from '../../agent/observe/indexed-rules.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import { allFlows } from '../../apis/node-flows.ts';

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { parseAllDocuments } from 'yaml';
 import { flowOfKind } from '../../agent/flows/flow-kind.ts';
-import { explainMany } from '../../agent/observe/explain.ts';
+import { explainMany } from '../../agent/observe/indexed-rules.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import { adviceYaml } from '../../cli/advice-yaml.ts';

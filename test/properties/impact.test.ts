@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { FlowInventory, inventoryText, parseInventory } from '../../agent/flows/flow-inventory.ts';
 import { fromFlowQuery, type SeenFlow, toFlowFilter } from '../../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../../agent/inspect/explanation.ts';
-import { explainMany } from '../../agent/observe/explain.ts';
+import { explainMany } from '../../agent/observe/indexed-rules.ts';
 import type { Config } from '../../apis/config.ts';
 import { allFlows, type NodeFlows } from '../../apis/node-flows.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
