@@ -114,8 +114,8 @@ function answerer(
       egress ??= egressOf(loaded);
       return (await egress)(flow, where, considered);
     }
-    host ??= resolvedState(loaded, { node, names });
-    const state = await withDeclaredPods(await host, loaded.objects);
+    host ??= resolvedState(loaded, { node, names }).then((one) => withDeclaredPods(one, loaded.objects));
+    const state = await host;
     explainer ??= explain(state, config);
     const healthCheckOf = healthCheckedAt(flow, loaded.objects.services);
     const answer = {
