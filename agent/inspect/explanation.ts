@@ -50,7 +50,7 @@ export async function explanationOf(
  */
 async function towards(state: NodeState, config: Config, flow: Flow): Promise<NodeState> {
   if (flow.direction !== 'egress' || flow.interfaceGroup !== undefined) return state;
-  // One flow of another direction needs neither the kernel nor an index.
+  // Loaded here, as most flows need nothing of the kernel.
   const { withLocalPodsNow } = await import('../run/interface-groups.ts');
   return withLocalPodsNow(state, config).catch(() => state);
 }

@@ -17,7 +17,7 @@ import { addressPlan } from '../netns/topology.ts';
 import { toClusterObjects } from '../properties/pipeline.ts';
 import { onStairs, plainStep, reviewOf } from './bodies.ts';
 
-const ROUNDS = process.env.NODEWALL_RUNS === undefined ? 2 : 5;
+const ROUNDS = process.env.NODEWALL_RUNS === undefined ? 3 : 5;
 const NODE = node(addressPlan());
 const guardrail = (name: string, item: object) => ({
   apiVersion: 'nodewall.io/v1alpha1',
