@@ -164,7 +164,7 @@ function untrackedProblem(flow: Flow, field: (typeof NAT_FIELDS)[number]): strin
 
 function familyProblems<K extends string>(flow: Partial<Record<K, string>>, fields: readonly K[]): string[] {
   const ends = fields.filter((field) => flow[field] !== undefined);
-  const families = new Set(ends.map((field) => parseAddress(flow[field] ?? '')?.family));
+  const families = new Set(ends.map((field) => flow[field]?.includes(':')));
   if (families.size < 2) return [];
   const texts = ends.map((field) => flow[field]);
   return [
@@ -178,7 +178,7 @@ function fieldProblem(field: string, value: unknown, of: string, fields: FieldSh
   if (shape === undefined) return `${field}: unknown field; ${of} has ${Object.keys(fields).join(', ')}`;
   if (!shape.accepts(value))
     return `${field}: ${JSON.stringify(value)} is not valid; must be ${shape.wanted}`;
-  const address = shape === ADDRESS ? parseAddress(String(value)) : null;
+  const address = shape === ADDRESS && String(value).includes(':') ? parseAddress(String(value)) : null;
   const mapped = address === null ? null : ipv4Of({ ...address, length: BITS[address.family] });
   return mapped === null
     ? null

@@ -142,6 +142,7 @@ function evaluate(
     const { rule } = match;
     if (course.passed && rule.tierPriority !== BASELINE_PRIORITY) continue;
     const mismatch = mismatchOf(match, flow, inSet);
+    if (mismatch !== null && considered === null) continue;
     const outcome = mismatch === null ? effectOf(rule, { isProtected, isSpared }) : 'no match';
     considered?.push({ ...names(rule), action: rule.action, mismatch, outcome });
     follow(course, rule, outcome);
