@@ -11,7 +11,8 @@ import type { DataplaneName } from './config.ts';
 import type { NodePhase } from './node-report.ts';
 import type { ApiGroup, PolicyMode, PolicyTraffic } from './objects.ts';
 import type { PolicyPhase } from './policy-status.ts';
-import type { RolloutDecision, RolloutStatus } from './rollout.ts';
+import type { RolloutProgress } from './rollout.ts';
+import type { StatusProblem } from './status-problems.ts';
 import { CONTROL_PLANE } from './stream.ts';
 
 const API = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
@@ -50,8 +51,9 @@ export interface Overview {
   readonly nodes: readonly OverviewNode[];
   /** In the order of evaluation; those that are not enforced in any version come last. */
   readonly policies: readonly OverviewPolicy[];
-  readonly rollouts: readonly OverviewRollout[];
-  /** Problems that somebody has to look at, the worst first, as in `nodewall status`. */
+  /** Those of `nodewall rollout status -o json`, by name of the policy. */
+  readonly rollouts: readonly RolloutProgress[];
+  /** Those of `nodewall status -o json`. */
   readonly problems: readonly StatusProblem[];
 }
 
@@ -101,8 +103,6 @@ export interface OverviewPolicy {
   readonly nodes: NodeRanges;
   /** Where `enforcedGeneration` is not simply in force; each node of `nodes` in one at most. */
   readonly exceptions: readonly PolicyException[];
-  /** The key of its rollout in Overview.rollouts; null: none. */
-  readonly rollout: string | null;
 }
 
 /** Inclusive ranges of indexes in Overview.nodes, ascending. */
@@ -186,35 +186,6 @@ export function toRanges(nodes: Iterable<number>): NodeRanges {
   return ranges;
 }
 
-/** A rollout of one policy, or of several of a group. */
-export interface OverviewRollout {
-  readonly key: string;
-  readonly state: RolloutDecision['state'];
-  readonly pausedBy: RolloutDecision['pausedBy'] | null;
-  readonly progress: string;
-  readonly message: string;
-  readonly policies: RolloutDecision['policies'];
-  /** The number that take part so far; null: not counted yet. */
-  readonly nodes: number | null;
-  readonly updated: number | null;
-  readonly confirmed: number | null;
-  readonly failed: NonNullable<RolloutStatus['failed']>;
-  readonly silent: NonNullable<RolloutStatus['silent']>;
-  readonly waiting: readonly string[];
-  /**
-   * Actions that are possible in this state, as lines for a shell; the console does nothing itself.
-   */
-  readonly commands: readonly { readonly does: string; readonly line: string }[];
-}
-
-/** Something that an operator has to look at. */
-export interface StatusProblem {
-  /** KIND/NAME */
-  readonly object: string;
-  readonly phase: string;
-  readonly message: string;
-}
-
 /**
  * A line of OVERVIEW_WATCH: first a whole Overview, then what changed, at most ten lines a second.
  * An empty line is a sign of life, at least every 30 s. A slow reader gets fewer lines; one that
@@ -243,7 +214,7 @@ export interface OverviewChange {
    */
   readonly order?: readonly string[];
   /** All of them. */
-  readonly rollouts?: readonly OverviewRollout[];
+  readonly rollouts?: readonly RolloutProgress[];
   readonly problems?: readonly StatusProblem[];
 }
 

@@ -125,6 +125,65 @@ export interface RolloutStatus extends RolloutNotes {
 
 export const MOST_NAMED_NODES = 20;
 
+/** The rollout of a policy: an item of what `nodewall rollout status -o json` prints. */
+export interface RolloutProgress
+  extends Required<Pick<RolloutStatus, 'progress' | 'message' | 'failed' | 'silent' | 'waiting'>>,
+    Pick<RolloutDecision, 'state' | 'step'>,
+    Pick<RolloutMember, 'from' | 'to'> {
+  readonly policy: string;
+  /** Policies of the same group have one rollout; null: it has its own. */
+  readonly group: string | null;
+  readonly pausedBy: RolloutDecision['pausedBy'] | null;
+  /** The newest one; if it is later than `to`, it is not part of the rollout yet. */
+  readonly generation: number;
+  /** Null: not counted yet. */
+  readonly nodes: number | null;
+  readonly updated: number | null;
+  readonly confirmed: number | null;
+}
+
+interface PolicyWithStatus {
+  readonly name: string;
+  readonly generation?: number | undefined;
+  readonly rollout?: RolloutStatus | null | undefined;
+}
+
+/**
+ * The rollouts of policies, in their order; without those that have none, or none that is decided
+ * on yet. The last decision is that of all policies of a group.
+ */
+export function rolloutProgress(policies: Iterable<PolicyWithStatus>): RolloutProgress[] {
+  const all = [...policies];
+  const last = new Map<string, RolloutStatus>();
+  for (const { rollout } of all) {
+    const { key = '', serial = -1 } = rollout?.decision ?? {};
+    if (rollout != null && serial > (last.get(key)?.decision?.serial ?? -1)) last.set(key, rollout);
+  }
+  return all.flatMap((policy) => {
+    const { decision, ...rollout } = last.get(policy.rollout?.decision?.key ?? '') ?? {};
+    const own = decision?.policies.find(({ name }) => name === policy.name);
+    if (decision === undefined || own === undefined) return [];
+    return {
+      policy: policy.name,
+      group: decision.key.startsWith('group ') ? decision.key.slice('group '.length) : null,
+      state: decision.state,
+      pausedBy: decision.pausedBy ?? null,
+      step: decision.step,
+      progress: rollout.progress ?? '',
+      message: rollout.message ?? '',
+      from: own.from,
+      to: own.to,
+      generation: policy.generation ?? own.to,
+      nodes: rollout.nodes ?? null,
+      updated: rollout.updated ?? null,
+      confirmed: rollout.confirmed ?? null,
+      failed: rollout.failed ?? [],
+      silent: rollout.silent ?? [],
+      waiting: rollout.waiting ?? [],
+    };
+  });
+}
+
 /** The fields that a policy and the configuration have. */
 export const ROLLOUT_FIELDS: Readonly<Record<string, JsonSchema>> = {
   steps: {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { POLICY_PHASES, type PolicyStatus } from './policy-status.ts';
 import type { RolloutStatus } from './rollout.ts';
-import { isUnderWay, policyProblem } from './status-problems.ts';
+import { isUnderWay, policyProblem, statusProblems } from './status-problems.ts';
 
 const FAILING = { failingNodes: [{ node: 'a', reason: 'probe api fails' }] };
 
@@ -37,5 +37,36 @@ describe('the problem of a policy', () => {
       assert.equal(isProblem(phase, { ...progressing, ...FAILING }), true, phase);
       assert.equal(isProblem(phase, { rollout: rollout('Paused') }), true, phase);
     }
+  });
+});
+
+describe('the problems of a cluster', () => {
+  it('are those of the gate, Guardrails, policies and nodes, in this order', () => {
+    const condition = { type: 'GateSet', status: 'False', reason: '', message: 'Set it.' } as const;
+    const unset = { ...condition, observedGeneration: 1, lastTransitionTime: '' };
+    const found = statusProblems(
+      {
+        nodes: [{ name: 'n' }],
+        policies: [
+          { name: 'well', status: status('Realized', { conditions: [unset] }) },
+          { name: 'bad', status: status('Failed') },
+        ],
+        guardrails: [
+          { name: 'g' },
+          { name: 'holds', status: { phase: 'Holds', observedGeneration: 1, violations: [] } },
+        ],
+      },
+      0,
+    );
+    assert.deepEqual(
+      found.map(({ object, phase }) => `${object} ${phase}`),
+      [
+        'FeatureGate/NodeNetworkPolicy Unset',
+        'Guardrail/g Pending',
+        'ClusterNetworkPolicy/bad Failed',
+        'Node/n Unknown',
+      ],
+    );
+    assert.deepEqual(statusProblems({ nodes: [], policies: [], guardrails: [] }, 0), []);
   });
 });

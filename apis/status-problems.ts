@@ -1,8 +1,15 @@
-import type { StatusProblem } from './console.ts';
 import { type NodeReport, nodePhase } from './node-report.ts';
 import type { PolicyStatus } from './policy-status.ts';
 import type { RolloutStatus } from './rollout.ts';
 import type { GuardrailStatus } from './validate/guardrail.ts';
+
+/** Something that an operator has to look at. */
+export interface StatusProblem {
+  /** KIND/NAME */
+  readonly object: string;
+  readonly phase: string;
+  readonly message: string;
+}
 
 /** An object, and what the controllers say of it; absent: nothing yet. */
 export interface Reported<S> {
@@ -14,8 +21,33 @@ const NOT_YET = 'no controller has written its status yet';
 /** Phases of policies that are as wanted. */
 const WELL = ['Realized', 'NoNodes'];
 
-/** The problem of a Guardrail that an operator has to look at; null: none. */
-export function guardrailProblem({ name, status }: Reported<GuardrailStatus>): StatusProblem | null {
+/** Objects of a cluster, by kind. */
+interface ReportedObjects {
+  readonly guardrails: readonly Reported<GuardrailStatus>[];
+  readonly policies: readonly Reported<StatusWithRollout>[];
+  readonly nodes: readonly Reported<NodeReport>[];
+}
+
+type StatusWithRollout = PolicyStatus & { readonly rollout?: RolloutStatus };
+
+/**
+ * The problems of a cluster, the worst first: `problems` of `nodewall status -o json`.
+ *
+ * @param now milliseconds since 1970
+ */
+export function statusProblems(
+  { guardrails, policies, nodes }: ReportedObjects,
+  now: number,
+): StatusProblem[] {
+  return [
+    gateProblem(policies, nodes),
+    ...guardrails.map(guardrailProblem),
+    ...policies.map(policyProblem),
+    ...nodes.map((one) => nodeProblem(one, now)),
+  ].filter((one) => one !== null);
+}
+
+function guardrailProblem({ name, status }: Reported<GuardrailStatus>): StatusProblem | null {
   const object = `Guardrail/${name}`;
   if (status === undefined) return { object, phase: 'Pending', message: NOT_YET };
   if (status.phase === 'Holds') return null;
@@ -26,11 +58,8 @@ export function guardrailProblem({ name, status }: Reported<GuardrailStatus>): S
   return { object, phase: status.phase, message: `${item} on ${node}: decided by ${by}` };
 }
 
-/** The same of a policy. */
-export function policyProblem({
-  name,
-  status,
-}: Reported<PolicyStatus & { readonly rollout?: RolloutStatus }>): StatusProblem | null {
+/** The problem of a policy; null: there is none. */
+export function policyProblem({ name, status }: Reported<StatusWithRollout>): StatusProblem | null {
   const object = `ClusterNetworkPolicy/${name}`;
   if (status === undefined) return { object, phase: 'Pending', message: NOT_YET };
   const { phase, rollout } = status;
@@ -42,19 +71,19 @@ export function policyProblem({
 }
 
 /** A rollout goes on as it should: the nodes of its steps enforce the policy, the others wait. */
-export function isUnderWay(status: PolicyStatus & { readonly rollout?: RolloutStatus }): boolean {
+export function isUnderWay(status: StatusWithRollout): boolean {
   const isWaiting = ['Pending', 'Realizing', 'Trying'].includes(status.phase);
   return isWaiting && isWell(status) && status.rollout?.decision?.state === 'Progressing';
 }
 
 /** No node fails, and no probe of a node that tries the policy does. */
-function isWell(status: PolicyStatus & { readonly rollout?: RolloutStatus }): boolean {
+function isWell(status: StatusWithRollout): boolean {
   const { rollout, failingNodes = [], problems = [] } = status;
   return failingNodes.length === 0 && problems.length === 0 && (rollout?.failed ?? []).length === 0;
 }
 
-/** The same of the feature gate, by the policies' statuses. */
-export function gateProblem(
+/** Policies' statuses say that the feature gate is not set. */
+function gateProblem(
   policies: readonly Reported<PolicyStatus>[],
   nodes: readonly Reported<NodeReport>[],
 ): StatusProblem | null {
@@ -80,18 +109,17 @@ export function policyMessage(status: PolicyStatus): string {
   );
 }
 
-/**
- * The same of a node; rules that fail are named with their policies.
- *
- * @param now milliseconds since 1970
- */
-export function nodeProblem({ name, status }: Reported<NodeReport>, now: number): StatusProblem | null {
+function nodeProblem({ name, status }: Reported<NodeReport>, now: number): StatusProblem | null {
   const phase = nodePhase(status ?? null, now);
   const message = nodePhaseMessage(status ?? null, now);
   return message === '' ? null : { object: `Node/${name}`, phase, message };
 }
 
-/** Why a node is in its phase; '': it is as wanted. */
+/**
+ * Why a node is in its phase; '': it is as wanted.
+ *
+ * @param now milliseconds since 1970
+ */
 export function nodePhaseMessage(report: NodeReport | null, now: number): string {
   const phase = nodePhase(report, now);
   switch (phase) {

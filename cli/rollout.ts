@@ -1,5 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { ROLLOUT_ANNOTATION, type RolloutCommand, type RolloutStatus } from '../apis/rollout.ts';
+import {
+  ROLLOUT_ANNOTATION,
+  type RolloutCommand,
+  type RolloutProgress,
+  type RolloutStatus,
+  rolloutProgress,
+} from '../apis/rollout.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import type { ObjectMetadata } from '../controller/kubeapi/managed-fields.ts';
@@ -27,7 +33,7 @@ export async function rolloutStatus(
   return withApi(options, (request) =>
     watched(options.watch, async (show) => {
       const policies = policy === undefined ? await listPolicies(request) : [await one(request, policy)];
-      const rollouts = policies.flatMap((each) => toShown(each) ?? []);
+      const rollouts = rolloutsOf(policies);
       const [first] = policies;
       if (policy !== undefined && first !== undefined && rollouts.length === 0) throw withoutRollout(first);
       await show(options.output === 'json' ? json(rollouts) : rolloutsText(rollouts));
@@ -47,15 +53,15 @@ export async function steerRollout(
 ): Promise<ExitStatus> {
   return withApi(options, async (request) => {
     const before = await one(request, policy);
-    if (toShown(before) === null) throw withoutRollout(before, command);
+    if (rolloutsOf([before]).length === 0) throw withoutRollout(before, command);
     const value = valueFor(command, before);
     const body = { metadata: { annotations: { [ROLLOUT_ANNOTATION]: value } } };
     await asCommand(policy, () => request({ method: 'PATCH', path: pathOf(policy), body }));
     const until = performance.now() + LIMIT;
     for (;;) {
       const now = await one(request, policy);
-      const shown = toShown(now);
-      if (shown !== null && actedOn(now) === value) {
+      const [shown] = rolloutsOf([now]);
+      if (shown !== undefined && actedOn(now) === value) {
         await print(options.output === 'json' ? json([shown]) : rolloutsText([shown]));
         const remark = remarkOn(command, shown);
         if (remark !== null) process.stderr.write(`${remark.text}\n`);
@@ -91,7 +97,7 @@ function otherWay(policy: string): string {
 /** A remark that somebody who gave the command may not expect; null: it did as it says. */
 function remarkOn(
   command: RolloutCommand,
-  { policy, state }: ShownRollout,
+  { policy, state }: RolloutProgress,
 ): { readonly status: ExitStatus; readonly text: string } | null {
   const isOver = state === 'Completed' || state === 'Undone';
   switch (command) {
@@ -177,34 +183,18 @@ export interface PolicyWithRollout {
   readonly status?: { readonly rollout?: RolloutStatus };
 }
 
-type ShownRollout = NonNullable<ReturnType<typeof toShown>>;
-
-/** The rollout of a policy, as it is printed; null: there is none, or none is decided on yet. */
-export function toShown({ metadata: { name, generation }, status }: PolicyWithRollout) {
-  const { decision, ...rollout } = status?.rollout ?? {};
-  const own = decision?.policies.find((each) => each.name === name);
-  if (decision === undefined || own === undefined) return null;
-  return {
-    policy: name,
-    group: decision.key.startsWith('group ') ? decision.key.slice('group '.length) : null,
-    state: decision.state,
-    pausedBy: decision.pausedBy ?? null,
-    step: decision.step,
-    progress: rollout.progress ?? '',
-    message: rollout.message ?? '',
-    from: own.from,
-    to: own.to,
-    generation: generation ?? own.to,
-    nodes: rollout.nodes ?? null,
-    updated: rollout.updated ?? null,
-    confirmed: rollout.confirmed ?? null,
-    failed: rollout.failed ?? [],
-    silent: rollout.silent ?? [],
-    waiting: rollout.waiting ?? [],
-  };
+/** The rollouts of policies, as they are printed. */
+export function rolloutsOf(policies: readonly PolicyWithRollout[]): RolloutProgress[] {
+  return rolloutProgress(
+    policies.map(({ metadata: { name, generation }, status }) => ({
+      name,
+      generation,
+      rollout: status?.rollout,
+    })),
+  );
 }
 
-function rolloutsText(rollouts: readonly ShownRollout[]): string {
+function rolloutsText(rollouts: readonly RolloutProgress[]): string {
   if (rollouts.length === 0) return 'No policy has a rollout: all nodes have the present versions.\n';
   const rows = rollouts.map(({ policy, group, progress, nodes, updated, confirmed }) => [
     ...[policy, group ?? '-', progress],

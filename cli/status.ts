@@ -1,15 +1,7 @@
-import type { StatusProblem } from '../apis/console.ts';
 import { type NodePhase, type NodeReport, nodePhase } from '../apis/node-report.ts';
 import type { PolicyStatus } from '../apis/policy-status.ts';
 import type { RolloutStatus } from '../apis/rollout.ts';
-import {
-  gateProblem,
-  guardrailProblem,
-  isUnderWay,
-  nodeProblem,
-  policyProblem,
-  type Reported,
-} from '../apis/status-problems.ts';
+import { isUnderWay, type Reported, type StatusProblem, statusProblems } from '../apis/status-problems.ts';
 import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { GuardrailStatus } from '../apis/validate/guardrail.ts';
 import { NODEWALL_POLICIES } from '../controller/status/writer.ts';
@@ -51,12 +43,10 @@ export async function statusCommand({ kubeconfig, watch, output }: StatusOptions
             ? [{ policy: name, progress: own.rollout?.progress ?? '', message: own.rollout?.message ?? '' }]
             : [],
         ),
-        problems: [
-          gateProblem(policies.map(named), nodes.map(named)),
-          ...guardrails.map((one) => guardrailProblem(named(one))),
-          ...policies.map((one) => policyProblem(named(one))),
-          ...nodes.map((one) => nodeProblem(named(one), now)),
-        ].filter((one) => one !== null),
+        problems: statusProblems(
+          { guardrails: guardrails.map(named), policies: policies.map(named), nodes: nodes.map(named) },
+          now,
+        ),
       };
       await show(output === 'json' ? json(status) : statusText(status));
       return status.problems.length === 0 ? EXIT.done : EXIT.invalid;

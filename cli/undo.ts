@@ -14,8 +14,8 @@ import {
   listPolicies,
   type PolicyWithRollout,
   type RolloutOptions,
+  rolloutsOf,
   steerRollout,
-  toShown,
   withApi,
 } from './rollout.ts';
 
@@ -58,7 +58,7 @@ export async function undoCommand(
 async function memberOf(group: string, options: UndoOptions): Promise<string> {
   let found: string | undefined;
   await withApi(options, async (request) => {
-    const rollouts = (await listPolicies(request)).flatMap((one) => toShown(one) ?? []);
+    const rollouts = rolloutsOf(await listPolicies(request));
     found = rollouts.find((one) => one.group === group)?.policy;
     return EXIT.done;
   });
@@ -113,7 +113,7 @@ export function waysBack(policies: readonly PolicyWithRollout[], program: string
 function wayBack(policy: PolicyWithRollout, program: string): WayBack {
   const { name } = policy.metadata;
   const quoted = fieldText(name);
-  const shown = toShown(policy);
+  const [shown] = rolloutsOf([policy]);
   const [change] = managerChanges(policy.metadata).filter(({ fields }) =>
     fields.some((field) => field.startsWith('spec.')),
   );

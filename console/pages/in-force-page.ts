@@ -1,4 +1,5 @@
-import type { Overview, StatusProblem } from '../../apis/console.ts';
+import type { Overview } from '../../apis/console.ts';
+import type { StatusProblem } from '../../apis/status-problems.ts';
 import { dataTable } from '../view/data-table.ts';
 import { toHash } from '../view/links.ts';
 import { markOf, markTemplate, NODE_MARKS, POLICY_MARKS } from '../view/marks.ts';

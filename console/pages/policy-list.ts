@@ -192,7 +192,9 @@ class PolicyList extends LitElement {
   }
 
   #detail(policy: OverviewPolicy): TemplateResult {
-    const { exceptions, message, changed, rollout, name } = policy;
+    const { exceptions, message, changed, apiGroup, name } = policy;
+    const hasRollout =
+      apiGroup === 'nodewall.io' && this.overview.rollouts.some((one) => one.policy === name);
     return html`<tr class="detail">
       <td colspan=${this.#columns.length}>
         <p>${message}</p>
@@ -201,7 +203,7 @@ class PolicyList extends LitElement {
             ? nothing
             : html`<p class="muted">Changed ${timeText(changed.time)} by ${changed.by}.</p>`
         }
-        ${rollout === null ? nothing : html`<p><a href=${toHash('rollouts')}>Its rollout</a></p>`}
+        ${hasRollout ? html`<p><a href=${toHash('rollouts')}>Its rollout</a></p>` : nothing}
         ${
           exceptions.length === 0
             ? nothing

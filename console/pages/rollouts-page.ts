@@ -1,4 +1,5 @@
-import type { Overview, OverviewRollout } from '../../apis/console.ts';
+import type { Overview } from '../../apis/console.ts';
+import type { RolloutCommand, RolloutProgress, RolloutState } from '../../apis/rollout.ts';
 import '../view/data-table.ts';
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
 import { toHash } from '../view/links.ts';
@@ -8,6 +9,20 @@ import { numberText } from '../view/texts.ts';
 
 /** Nodes that are named; the status has no more than 20. */
 const MOST_WAITING = 10;
+
+const DOES: Readonly<Record<RolloutCommand, string>> = {
+  pause: 'Begin no further step',
+  resume: 'Go on; nodes that have failed so far do not count again',
+  undo: 'Put the last completed version in force on all nodes',
+  promote: 'Put the new version in force on all nodes at once',
+};
+/** Commands that make sense in a state. */
+const COMMANDS: Readonly<Record<RolloutState, readonly RolloutCommand[]>> = {
+  Progressing: ['pause', 'undo', 'promote'],
+  Paused: ['resume', 'undo', 'promote'],
+  Completed: [],
+  Undone: ['promote'],
+};
 
 /** Rollouts of policies over nodes, with the lines for a shell that change them. */
 export class RolloutsPage extends LitElement {
@@ -72,24 +87,31 @@ export class RolloutsPage extends LitElement {
   declare overview: Overview;
 
   protected override render(): TemplateResult {
-    const { rollouts } = this.overview;
+    const rollouts = Map.groupBy(this.overview.rollouts, ({ policy, group }) =>
+      group === null ? `policy ${policy}` : `group ${group}`,
+    );
     return html`
       <div class="head">
         <h1>Rollouts</h1>
         <p>New versions that go over the nodes in steps. This page changes nothing: copy a line for a shell.</p>
       </div>
       ${
-        rollouts.length === 0
+        rollouts.size === 0
           ? html`<p class="muted">No policy has a rollout (<code>spec.rollout</code>).</p>`
-          : rollouts.map((rollout) => article(rollout))
+          : [...rollouts.values()].map(article)
       }
     `;
   }
 }
 
-function article(rollout: OverviewRollout): TemplateResult {
-  const { state, pausedBy, progress, message, policies, commands, failed, silent, waiting } = rollout;
-  const title = policies.map(({ name }) => name).join(', ');
+/** @param policies those that have the rollout */
+function article(policies: readonly RolloutProgress[]): TemplateResult | typeof nothing {
+  const [rollout] = policies;
+  if (rollout === undefined) return nothing;
+  const { state, pausedBy, progress, message, failed, silent, waiting } = rollout;
+  // A newer server may have other states.
+  const commands = Object.hasOwn(COMMANDS, state) ? COMMANDS[state] : [];
+  const title = policies.map(({ policy }) => policy).join(', ');
   const left = waiting.length - MOST_WAITING;
   return html`
     <article aria-label=${`Rollout of ${title}`}>
@@ -102,9 +124,9 @@ function article(rollout: OverviewRollout): TemplateResult {
       <p>${message}</p>
       <ul>
         ${policies.map(
-          ({ name, from, to }) =>
+          ({ policy, from, to }) =>
             html`<li>
-              <a href=${toHash('in-force', { filter: name })}>${name}</a>:
+              <a href=${toHash('in-force', { filter: policy })}>${policy}</a>:
               ${from === 0 ? 'no version' : `version ${from}`} → version ${to}
             </li>`,
         )}
@@ -122,9 +144,9 @@ function article(rollout: OverviewRollout): TemplateResult {
           ? nothing
           : html`<dl>
             ${commands.map(
-              ({ does, line }) =>
-                html`<dt>${does}</dt>
-                  <dd><copy-line .line=${line}></copy-line></dd>`,
+              (command) =>
+                html`<dt>${DOES[command]}</dt>
+                  <dd><copy-line .line=${`kubectl nodewall rollout ${command} ${rollout.policy}`}></copy-line></dd>`,
             )}
           </dl>`
       }
@@ -132,7 +154,7 @@ function article(rollout: OverviewRollout): TemplateResult {
   `;
 }
 
-function progressBar({ nodes, updated, confirmed }: OverviewRollout): TemplateResult | typeof nothing {
+function progressBar({ nodes, updated, confirmed }: RolloutProgress): TemplateResult | typeof nothing {
   if (nodes === null || nodes === 0) return nothing;
   const share = (count: number | null): string => `${(100 * (count ?? 0)) / nodes}%`;
   return html`
@@ -146,7 +168,7 @@ function progressBar({ nodes, updated, confirmed }: OverviewRollout): TemplateRe
 function named(
   title: string,
   tone: string,
-  nodes: OverviewRollout['failed'],
+  nodes: RolloutProgress['failed'],
 ): TemplateResult | typeof nothing {
   if (nodes.length === 0) return nothing;
   return html`<p class=${tone}>${title}:</p>

@@ -5,23 +5,16 @@ import {
   type Overview,
   type OverviewNode,
   type OverviewPolicy,
-  type OverviewRollout,
   overviewPolicyKey,
-  type StatusProblem,
 } from '../../apis/console.ts';
 import { type NodeReport, nodePhase } from '../../apis/node-report.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import type { RolloutCommand, RolloutState } from '../../apis/rollout.ts';
-import {
-  guardrailProblem,
-  nodePhaseMessage,
-  nodeProblem,
-  policyProblem,
-} from '../../apis/status-problems.ts';
+import { rolloutProgress } from '../../apis/rollout.ts';
+import { nodePhaseMessage, type StatusProblem, statusProblems } from '../../apis/status-problems.ts';
 import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { sameItems } from '../../lib/sharing/lists.ts';
+import { compareText, sameItems } from '../../lib/sharing/lists.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { WatchedPolicy } from '../status/policy-versions.ts';
 import { overviewPolicy, positions } from './overview-policy.ts';
@@ -115,7 +108,8 @@ export class ClusterOverview {
     const date = clock.date();
     const nodes = this.#nodes(date);
     const policies = await this.#policies(published.policies, nodes, date);
-    const rollouts = overviewRollouts(this.#watched.values());
+    const watched = [...this.#watched.values()].sort((a, b) => compareText(a.name, b.name));
+    const rollouts = rolloutProgress(watched);
     const next: Overview = {
       time: date.toISOString(),
       revision: revision(),
@@ -220,7 +214,6 @@ export class ClusterOverview {
       versions: inForce === null ? [] : statuses.versions({ apiGroup, name }),
       status,
       changed: watched?.changed ?? null,
-      rollout: watched === undefined ? null : rolloutOf(watched),
       isEnabled: isEnabled(),
     };
     return overviewPolicy(facts, indexes, before, date.toISOString());
@@ -228,23 +221,20 @@ export class ClusterOverview {
 
   #problems(policies: readonly OverviewPolicy[], date: Date): readonly StatusProblem[] {
     const { guardrails, reports, nodes } = this.#sources;
-    const now = date.getTime();
-    const found = [
-      ...guardrails().map(guardrailProblem),
-      ...policies
-        .filter(({ apiGroup }) => apiGroup === GROUP)
-        .map(({ name }) => {
-          const { rollout } = this.#watched.get(name) ?? {};
-          const status = this.#statuses.get(name) ?? undefined;
-          return policyProblem({
-            name,
-            status: status && { ...status, ...(rollout == null ? {} : { rollout }) },
-          });
-        }),
-      ...[...nodes().keys()]
-        .sort()
-        .map((name) => nodeProblem({ name, status: reports.get(name) ?? undefined }, now)),
-    ].filter((one) => one !== null);
+    const found = statusProblems(
+      {
+        guardrails: guardrails(),
+        policies: policies
+          .filter(({ apiGroup }) => apiGroup === GROUP)
+          .map(({ name }) => {
+            const { rollout } = this.#watched.get(name) ?? {};
+            const status = this.#statuses.get(name) ?? undefined;
+            return { name, status: status && { ...status, ...(rollout == null ? {} : { rollout }) } };
+          }),
+        nodes: [...nodes().keys()].sort().map((name) => ({ name, status: reports.get(name) ?? undefined })),
+      },
+      date.getTime(),
+    );
     const last = this.#last?.problems ?? [];
     return isDeepStrictEqual(found, last) ? last : found;
   }
@@ -253,56 +243,4 @@ export class ClusterOverview {
 /** A later report that says the same is no change. */
 function isSame(a: OverviewNode, b: OverviewNode): boolean {
   return isDeepStrictEqual({ ...a, reported: null }, { ...b, reported: null });
-}
-
-const DOES: Readonly<Record<RolloutCommand, string>> = {
-  pause: 'Begin no further step',
-  resume: 'Go on; nodes that have failed so far do not count again',
-  undo: 'Put the last completed version in force on all nodes',
-  promote: 'Put the new version in force on all nodes at once',
-};
-/** Commands that make sense in a state. */
-const COMMANDS: Readonly<Record<RolloutState, readonly RolloutCommand[]>> = {
-  Progressing: ['pause', 'undo', 'promote'],
-  Paused: ['resume', 'undo', 'promote'],
-  Completed: [],
-  Undone: ['promote'],
-};
-
-/** The rollouts that the policies' statuses tell of, sorted by their first policy. */
-export function overviewRollouts(policies: Iterable<WatchedPolicy>): OverviewRollout[] {
-  const last = new Map<string, { readonly serial: number; readonly shown: OverviewRollout }>();
-  for (const { rollout } of policies) {
-    const { decision, ...rest } = rollout ?? {};
-    if (decision === undefined || (last.get(decision.key)?.serial ?? -1) >= decision.serial) continue;
-    const { key, state, pausedBy = null, policies: members, serial } = decision;
-    const [first] = members;
-    const commands = COMMANDS[state].map((command) => ({
-      does: DOES[command],
-      line: `kubectl nodewall rollout ${command} ${first?.name ?? ''}`,
-    }));
-    const shown: OverviewRollout = {
-      key,
-      state,
-      pausedBy,
-      progress: rest.progress ?? '',
-      message: rest.message ?? '',
-      policies: members.map(({ name, uid, from, to }) => ({ name, uid, from, to })),
-      nodes: rest.nodes ?? null,
-      updated: rest.updated ?? null,
-      confirmed: rest.confirmed ?? null,
-      failed: rest.failed ?? [],
-      silent: rest.silent ?? [],
-      waiting: rest.waiting ?? [],
-      commands,
-    };
-    last.set(key, { serial, shown });
-  }
-  const nameOf = ({ policies: [first] }: OverviewRollout): string => first?.name ?? '';
-  return [...last.values()].map(({ shown }) => shown).sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
-}
-
-/** The key of a policy's rollout; null: it has none. */
-function rolloutOf({ rollout }: WatchedPolicy): string | null {
-  return rollout?.decision?.key ?? null;
 }

@@ -21,7 +21,6 @@ function facts(changes: Partial<OverviewPolicyFacts> = {}): OverviewPolicyFacts 
     status: null,
     versions: [{ generation: 2, nodes, exceptions: [] }],
     changed: null,
-    rollout: null,
     isEnabled: true,
     ...changes,
   };

@@ -25,7 +25,6 @@ export interface OverviewPolicyFacts {
   /** Null: no controller writes one, or nothing is known yet. */
   readonly status: PolicyStatus | null;
   readonly changed: OverviewPolicy['changed'];
-  readonly rollout: string | null;
   readonly isEnabled: boolean;
 }
 
@@ -51,7 +50,7 @@ export function overviewPolicy(
   before: OverviewPolicy | null,
   now: string,
 ): OverviewPolicy {
-  const { apiGroup, name, spec, generation, status, changed, rollout } = facts;
+  const { apiGroup, name, spec, generation, status, changed } = facts;
   const { enforcedGeneration, nodes, exceptions: found, desired, failing } = cellsOf(facts, indexes);
   const exceptions = found.map((one) => ({ ...one, since: sinceOf(one, before) ?? now }));
   const phase = status?.phase ?? phaseOf(facts, { desired, failing, exceptions });
@@ -73,7 +72,6 @@ export function overviewPolicy(
     changed,
     nodes,
     exceptions,
-    rollout,
   };
 }
 

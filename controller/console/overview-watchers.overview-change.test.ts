@@ -26,7 +26,6 @@ const policy = (name: string, generation = 1): OverviewPolicy => ({
   changed: null,
   nodes: [[0, 1]],
   exceptions: [],
-  rollout: null,
 });
 const BEFORE: Overview = {
   time: 'T1',

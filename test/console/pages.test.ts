@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { PREVIEWS_PATH } from '../../apis/console.ts';
+import type { RolloutState } from '../../apis/rollout.ts';
 import { focusedText } from './browser.ts';
 import { sampleDocuments } from './fake-console.ts';
 import { type OpenPage, PageBed } from './page-bed.ts';
@@ -167,6 +168,38 @@ describe('the console', function () {
       bed.fake.requests.slice(asked).some((request) => request.url === url),
       'it is asked again',
     );
+  });
+
+  it('shows a rollout once for its group, with lines for what can be done in its state', async () => {
+    const commands: Readonly<Record<RolloutState, readonly string[]>> = {
+      Progressing: ['pause', 'undo', 'promote'],
+      Paused: ['resume', 'undo', 'promote'],
+      Completed: [],
+      Undone: ['promote'],
+    };
+    const { documents } = bed.fake;
+    const [one = assert.fail()] = documents.overview.rollouts;
+    const rollouts = Object.keys(commands).flatMap((state) =>
+      ['x', 'y'].map((name) => ({
+        ...one,
+        policy: `${name}-${state}`,
+        group: state,
+        state: state as RolloutState,
+      })),
+    );
+    bed.fake.documents = { ...documents, overview: { ...documents.overview, rollouts } };
+    await open.go('in-force');
+    await page.reload();
+    await open.go('rollouts');
+    for (const [state, expected] of Object.entries(commands)) {
+      const article = page.getByRole('article', { name: `Rollout of x-${state}, y-${state}` });
+      await article.waitFor();
+      assert.deepEqual(
+        await article.getByRole('textbox', { name: 'Command' }).allTextContents(),
+        expected.map((command) => `kubectl nodewall rollout ${command} x-${state}`),
+      );
+    }
+    assert.equal(await page.getByRole('article').count(), 4);
   });
 
   it('names the right that is missing, and the role that has it', async () => {

@@ -7,10 +7,10 @@ import {
   type Overview,
   type OverviewNode,
   type OverviewPolicy,
-  type OverviewRollout,
   toRanges,
 } from '../../apis/console.ts';
 import type { NodePhase } from '../../apis/node-report.ts';
+import type { RolloutProgress } from '../../apis/rollout.ts';
 
 /** Of all documents: 2026-11-26T14:20:00Z. */
 export const SAMPLE_TIME = '2026-11-26T14:20:00Z';
@@ -143,7 +143,6 @@ export function samplePolicy(index: number, nodeCount: number): OverviewPolicy {
               since: before(90),
             },
           ],
-    rollout: index === 3 ? 'uid-3' : index === 5 ? 'uid-5' : null,
   };
 }
 
@@ -156,48 +155,44 @@ function messageOf(phase: OverviewPolicy['phase'], desired: number, excepted: nu
   return `${desired - excepted} of ${desired} nodes enforce the policy.`;
 }
 
-function sampleRollouts(): OverviewRollout[] {
-  const named = (name: string): OverviewRollout['commands'] => [
-    { does: 'Undo', line: `kubectl nodewall rollout undo ${name}` },
-    { does: 'All nodes now', line: `kubectl nodewall rollout promote ${name}` },
-  ];
+function sampleRollouts(): RolloutProgress[] {
   return [
     {
-      key: 'uid-5',
+      policy: 'ingress-http',
+      group: null,
       state: 'Paused',
       pausedBy: 'Failures',
+      step: 1,
       progress: 'Paused at step 1 of 4',
       message:
         'Too many nodes failed: resume or undo it, or change the policy. 1 of 24 nodes have the new version, 0 confirmed it, 1 failed.',
-      policies: [{ name: 'ingress-http', uid: 'uid-5', from: 0, to: 1 }],
+      from: 0,
+      to: 1,
+      generation: 1,
       nodes: 24,
       updated: 1,
       confirmed: 0,
       failed: [{ node: 'worker-03', reason: 'probe api-server failed: 10.0.0.1:6443 did not answer' }],
       silent: [],
       waiting: [],
-      commands: [
-        { does: 'Resume', line: 'kubectl nodewall rollout resume ingress-http' },
-        ...named('ingress-http'),
-      ],
     },
     {
-      key: 'uid-3',
+      policy: 'protect-ssh',
+      group: null,
       state: 'Progressing',
       pausedBy: null,
+      step: 3,
       progress: 'Step 3 of 4',
       message: 'The next step begins at 2026-11-26T14:20:42Z.',
-      policies: [{ name: 'protect-ssh', uid: 'uid-3', from: 3, to: 4 }],
+      from: 3,
+      to: 4,
+      generation: 4,
       nodes: 24,
       updated: 17,
       confirmed: 14,
       failed: [],
       silent: [{ node: 'worker-05', reason: `no report since ${before(1260)}` }],
       waiting: ['worker-11', 'worker-12'],
-      commands: [
-        { does: 'Pause', line: 'kubectl nodewall rollout pause protect-ssh' },
-        ...named('protect-ssh'),
-      ],
     },
   ];
 }
