@@ -30,7 +30,11 @@ const SUITES = {
   cli: ['test/cli/**/*.test.ts'],
   console: ['test/console/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'build/demo/**/*.test.ts'],
-  e2e: ['test/{cluster,e2e,faults,metrics,skew}/**/*.test.ts', 'build/{plugin,programs}/**/*.test.ts'],
+  e2e: [
+    'test/{cluster,faults,metrics,skew}/**/*.test.ts',
+    'test/e2e/*.test.ts',
+    'build/{plugin,programs}/**/*.test.ts',
+  ],
   realcluster: ['{test/realcluster,build/cluster,build/images}/**/*.test.ts'],
 } as const;
 type Suite = keyof typeof SUITES;

@@ -1,28 +1,11 @@
-/** One API server: the tests' own use of it, and what of nodewall it takes, keeps and asks. */
-import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { describeCrds } from './crds.ts';
-import { describeDeploy } from './deploy.ts';
-import { describeGate } from './gate.ts';
-import { describeProxies } from './proxies.ts';
-import { describeTestCluster } from './test-cluster.ts';
-import { describeWatch } from './watch.ts';
-import { describeWebhook } from './webhook.ts';
-
-describe('a real API server', () => {
-  let cluster: TestCluster;
-  before(async function () {
-    // The first one on a machine builds it.
-    this.timeout(1_800_000);
-    cluster = await startCluster();
-  });
-  after(() => cluster?.close());
-
-  // Each removes what would be in the way of the next one.
-  describeTestCluster(() => cluster);
-  describeProxies(() => cluster);
-  describeWatch(() => cluster);
-  describeCrds(() => cluster);
-  describeWebhook(() => cluster);
-  describeDeploy(() => cluster);
-  describeGate(() => cluster);
-});
+/**
+ * One API server: the tests' own use of it, and what of nodewall it takes, keeps and asks. Each
+ * file removes what would be in the way of the next one.
+ */
+import './api-server/test-cluster.test.ts';
+import './api-server/proxies.test.ts';
+import './api-server/watch.test.ts';
+import './api-server/crds.test.ts';
+import './api-server/webhook.test.ts';
+import './api-server/deploy.test.ts';
+import './api-server/gate.test.ts';

@@ -5,6 +5,10 @@
  */
 
 import assert from 'node:assert/strict';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CONSOLE_FILES } from '../../controller/console/static-files.ts';
 import { usersYaml } from '../cluster/admin-api.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { type Ended, WarmNodewall } from '../kernel/warm.ts';
@@ -16,6 +20,12 @@ import { replicaPort } from './story-controllers.ts';
 export const NODE = 'worker-1';
 /** Of both replicas. */
 export const PORTS = [replicaPort(0), replicaPort(1)] as const;
+
+/** The API server writes HTML anew that it passes on; this stays as it is. */
+export const PAGE = '<!doctype html><title>nodewall</title>';
+/** Long enough to be compressed, and no compressed file is beside it. */
+const SCRIPT = `export const answer = 42; // ${'x'.repeat(2000)}\n`;
+export const SCRIPT_NAME = 'answer-B3x9Qk2w.js';
 
 const USERS = usersYaml({
   jane: ['nodewall-view'],
@@ -38,8 +48,17 @@ export interface AskedBed {
   close(): Promise<void>;
 }
 
-/** @param controllerOptions of `nodewall controller` */
-export async function startAskedBed(controllerOptions: readonly string[]): Promise<AskedBed> {
+/** The console's files with two more. */
+async function writePages(folder: string): Promise<void> {
+  await cp(CONSOLE_FILES, folder, { recursive: true });
+  await writeFile(join(folder, 'plain.html'), PAGE);
+  await writeFile(join(folder, SCRIPT_NAME), SCRIPT);
+}
+
+export async function startAskedBed(): Promise<AskedBed> {
+  const pages = await mkdtemp(join(tmpdir(), 'nodewall-console-'));
+  await writePages(pages);
+  const controllerOptions = ['--console-files', pages];
   // No kube-proxy: the API server looks for the endpoints itself.
   const apiServerFlags = ['--enable-aggregator-routing=true'];
   const story = await startStory({ replicas: 2, apiServerFlags, controllerOptions });
@@ -72,6 +91,7 @@ export async function startAskedBed(controllerOptions: readonly string[]): Promi
     async close() {
       await warm.close();
       await story.close();
+      await rm(pages, { recursive: true });
     },
   };
 }
