@@ -26,13 +26,11 @@ export function nodeDataPath(node: string, about: NodeData): string {
 
 /** Where scrapers get the controller's own metrics. */
 export const METRICS_PATH = '/metrics';
-/** Where scrapers get sums of each node, and of each rule over all nodes. */
+/**
+ * Where scrapers get sums of each node, and of each rule over all nodes; below it, by name, the
+ * metrics of a node's agent.
+ */
 export const ALL_NODES_PATH = `${METRICS_PATH}/nodes`;
-
-/** Where scrapers get the metrics of a node's agent. */
-export function nodeMetricsPath(node: string): string {
-  return `${ALL_NODES_PATH}/${encodeURIComponent(node)}`;
-}
 
 /** Milliseconds that an agent has for an answer, and another controller beyond them. */
 export const QUESTION_PATIENCE = { agent: 4_000, onTheWay: 1_000 } as const;

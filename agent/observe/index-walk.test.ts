@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { item, items } from '../../test/fake/node-state.ts';
 import { buildIndex, type Dispatched, type LookupFields } from '../render/index/build.ts';
 import type { MatchEntry } from '../render/index/match-entry.ts';
-import { planIndex } from '../render/index/planner.ts';
+import { planned } from '../render/index/planner.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
 
 const TCP: LookupFields = { protocol: 'tcp', original: false, address: 'saddr' };
 
 function built(given: readonly MatchEntry[]): Dispatched {
-  return buildIndex('in', planIndex(given, { ports: true }), TCP);
+  return buildIndex('in', planned(given, { ports: true }).plan, TCP);
 }
 
 /** The number of rules that a packet aimed at each rule is tested against. */

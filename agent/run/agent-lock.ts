@@ -113,8 +113,6 @@ interface Holder {
 }
 
 export interface NamespaceHold {
-  /** Whether the kernel keeps others from holding it too. */
-  readonly isExclusive: boolean;
   close(): Promise<void>;
 }
 
@@ -130,7 +128,6 @@ export async function holdNamespace(): Promise<NamespaceHold | null> {
     group.unref();
     const teller = tell();
     return {
-      isExclusive: true,
       async close() {
         teller.close();
         await group.close();
@@ -138,7 +135,7 @@ export async function holdNamespace(): Promise<NamespaceHold | null> {
     };
   } catch (error) {
     if (!(error instanceof NftError)) throw error;
-    return error.code === 'EBUSY' ? null : { isExclusive: false, close: async () => {} };
+    return error.code === 'EBUSY' ? null : { close: async () => {} };
   }
 }
 

@@ -6,9 +6,9 @@ import { parseConfig } from '../../apis/config-file.ts';
 import { API_SERVICE_TARGET } from '../../controller/kubeapi/api-service.ts';
 import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts';
 import { controllerRole, type RbacRule } from '../../controller/kubeapi/kube-error.ts';
+import { AGENT_API_CALLS, API_CALLS, type ApiCall } from '../../test/e2e/api-calls.ts';
 import { run } from '../programs/command.ts';
 import { filesBelow, ROOT } from '../programs/folder.ts';
-import { AGENT_API_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
 
 interface Labelled {
   readonly name: string;

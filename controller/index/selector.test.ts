@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import type { LabelSelector, LabelSelectorRequirement } from '../../apis/objects.ts';
-import { formatSelector, holds } from './selector.ts';
+import { canonicalRequirements, formatRequirements, holds } from './selector.ts';
+
+const formatSelector = (selector: LabelSelector): string =>
+  formatRequirements(canonicalRequirements(selector));
 
 describe('selector', () => {
   it('has one canonical form for equal selectors', () => {

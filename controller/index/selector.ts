@@ -25,11 +25,6 @@ export function canonicalRequirements(selector: LabelSelector): LabelSelectorReq
 }
 
 /** One line for display and hashing, in kubectl's selector syntax; `{}` selects everything. */
-export function formatSelector(selector: LabelSelector): string {
-  return formatRequirements(canonicalRequirements(selector));
-}
-
-/** The same for canonical requirements. */
 export function formatRequirements(requirements: Requirements): string {
   return requirements.length === 0 ? '{}' : requirements.map(formatRequirement).join(',');
 }

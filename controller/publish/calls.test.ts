@@ -2,13 +2,7 @@ import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
 import { AGENT_CALLS, type Call, pathOf } from '../../apis/calls.ts';
 import { CONTROLLERS_PATH, type ControllerList, type ControllerState } from '../../apis/controller-state.ts';
-import {
-  ALL_NODES_PATH,
-  MOST_ANSWER,
-  nodeDataPath,
-  nodeMetricsPath,
-  type QuestionAnswer,
-} from '../../apis/node-question.ts';
+import { ALL_NODES_PATH, MOST_ANSWER, nodeDataPath, type QuestionAnswer } from '../../apis/node-question.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
 import { CONTROL_PLANE, NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { identityOf, JSON_TYPE, REPORT, ServerBed, types } from '../../test/fake/server-bed.ts';
@@ -365,7 +359,7 @@ describe('scrapes', () => {
     };
     const others = [
       [ALL_NODES_PATH, 'user.prometheus'],
-      [nodeMetricsPath('cp-1'), 'user.prometheus'],
+      [`${ALL_NODES_PATH}/cp-1`, 'user.prometheus'],
       [NODE_VIEWS_PATH, 'user.kim'],
       [`${NODE_VIEWS_PATH}/cp-1`, 'agent.cp-1'],
       [PEER_CALLS.reports.path, 'controller'],
@@ -376,7 +370,7 @@ describe('scrapes', () => {
     assert.equal(await code('/metrics', 'user.mallory'), 403);
     assert.equal(await code('/metrics', ''), 401);
     isOpen = true;
-    for (const [path, token] of others.filter(([path]) => path !== nodeMetricsPath('cp-1')))
+    for (const [path, token] of others.filter(([path]) => path !== `${ALL_NODES_PATH}/cp-1`))
       assert.equal(await code(path, token), 200, path);
   });
 
@@ -403,7 +397,7 @@ describe('scrapes', () => {
       },
     });
     const get = async (node: string, token = 'user.prometheus') => {
-      const response = await send(running, nodeMetricsPath(node), token);
+      const response = await send(running, `${ALL_NODES_PATH}/${encodeURIComponent(node)}`, token);
       return [response.statusCode, response.headers['content-type'], await text(response)];
     };
     assert.deepEqual(await get('cp-1'), [200, 'text/plain; version=0.0.4', 'a 1\n']);

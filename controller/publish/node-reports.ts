@@ -54,11 +54,9 @@ export class NodeReports {
     return this.#reports.keys();
   }
 
-  /** Removes those of deleted nodes, once there are many. Returns their names. */
-  forgetDeleted(nodes: Pick<ReadonlyMap<string, unknown>, 'has' | 'size'>): string[] {
-    if (this.#reports.size <= 100 + 2 * nodes.size) return [];
-    const deleted = [...this.#reports.keys()].filter((name) => !nodes.has(name));
-    for (const name of deleted) this.#reports.delete(name);
-    return deleted;
+  /** Removes those of deleted nodes, once there are many. */
+  forgetDeleted(nodes: Pick<ReadonlyMap<string, unknown>, 'has' | 'size'>): void {
+    if (this.#reports.size <= 100 + 2 * nodes.size) return;
+    for (const name of this.#reports.keys()) if (!nodes.has(name)) this.#reports.delete(name);
   }
 }

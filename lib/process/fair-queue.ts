@@ -99,7 +99,6 @@ export class FairQueue {
 }
 
 interface Task {
-  readonly source: string;
   /** The queue's clock when its turn begins and ends, if each source had all it asks for. */
   readonly start: number;
   readonly end: number;
@@ -136,7 +135,7 @@ export class CostQueue {
     const { promise, resolve: run } = Promise.withResolvers<void>();
     const end = start + this.#least + cost;
     this.#ends.set(source, end);
-    this.#waiting.add({ source, start, end, run });
+    this.#waiting.add({ start, end, run });
     if (!this.#isRunning) this.#startNext();
     await promise;
     try {

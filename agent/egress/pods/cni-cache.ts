@@ -47,11 +47,6 @@ export class CniCache {
     return this.#then(() => this.#scan());
   }
 
-  /** Whether the directory is there. */
-  get isWatched(): boolean {
-    return this.#watcher !== null;
-  }
-
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();

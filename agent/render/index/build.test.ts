@@ -4,12 +4,12 @@ import { chainLines, mapLines } from '../nft-text.ts';
 import { buildIndex, type Dispatched, FixedChains, type LookupFields } from './build.ts';
 import type { MatchEntry } from './match-entry.ts';
 import type { Plan } from './plan.ts';
-import { planIndex } from './planner.ts';
+import { planned } from './planner.ts';
 
 const TCP: LookupFields = { protocol: 'tcp', original: false, address: 'saddr' };
 
 function built(given: readonly MatchEntry[], fields: LookupFields = TCP): Dispatched {
-  return buildIndex('in', planIndex(given, { ports: fields.protocol !== null }), fields);
+  return buildIndex('in', planned(given, { ports: fields.protocol !== null }).plan, fields);
 }
 
 /** Chains and maps as nft text, without the hashes at the end of names. */
@@ -117,7 +117,7 @@ describe('index of a plan', () => {
 
   it('rejects port lookups for a protocol without ports', () => {
     assert.throws(
-      () => buildIndex('in', planIndex(ports, { ports: true }), { ...TCP, protocol: null }),
+      () => buildIndex('in', planned(ports, { ports: true }).plan, { ...TCP, protocol: null }),
       /in: a map by port has an entry without ports/,
     );
   });
@@ -126,7 +126,7 @@ describe('index of a plan', () => {
 describe('index of a plan in pieces', () => {
   /** Parts that are planned separately; `build` doesn't use the sizes. */
   const sequence = (...parts: readonly (readonly MatchEntry[])[]): Plan => {
-    const plans = parts.map((part) => planIndex(part, { ports: true }));
+    const plans = parts.map((part) => planned(part, { ports: true }).plan);
     return { kind: 'sequence', items: parts.flat(), parts: plans, size: 0, tries: 0 };
   };
   const of = (p: Plan): Dispatched => buildIndex('in', p, TCP);
@@ -272,7 +272,7 @@ describe('names in an index', () => {
         id: `s${i}`,
       })),
     ];
-    const make = (): Dispatched => buildIndex('in', planIndex(shared, { ports: true }), TCP, known);
+    const make = (): Dispatched => buildIndex('in', planned(shared, { ports: true }).plan, TCP, known);
     const first = make();
     known.next();
     const second = make();
@@ -313,12 +313,12 @@ describe('the levels of an index', () => {
 
   for (const levels of [0, 1, 2, 3, 8]) {
     it(`are at most ${levels} if the kernel allows no more`, () => {
-      const found = buildIndex('in', planIndex(given, { ports: true, levels }), TCP);
+      const found = buildIndex('in', planned(given, { ports: true, levels }).plan, TCP);
       assert.ok(depth(found) <= levels, `${depth(found)} levels`);
     });
   }
 
   it('are as many as these rules need', () => {
-    assert.ok(depth(buildIndex('in', planIndex(given, { ports: true }), TCP)) > 2);
+    assert.ok(depth(buildIndex('in', planned(given, { ports: true }).plan, TCP)) > 2);
   });
 });

@@ -7,9 +7,9 @@ import { item, items, peersOf } from '../../../test/fake/node-state.ts';
 import { check } from '../../../test/properties/runs.ts';
 import type { MatchEntry } from './match-entry.ts';
 import { type AddressesPlan, type Plan, REPLICATION, SHORT } from './plan.ts';
-import { ownSize, planIndex, planned } from './planner.ts';
+import { ownSize, planned } from './planner.ts';
 
-const withPorts = (given: readonly MatchEntry[]): Plan => planIndex(given, { ports: true });
+const withPorts = (given: readonly MatchEntry[]): Plan => planned(given, { ports: true }).plan;
 
 /**
  * A short form of a plan: a list is the rules' names; "80: …" is the plan for a port, "10.0.0.1: …"
@@ -94,7 +94,7 @@ describe('plan', () => {
   });
 
   it('looks up the address if the protocol has no ports', () => {
-    const found = planIndex(
+    const { plan: found } = planned(
       items(5, (i) => ({ from: [address(i)] })),
       { ports: false },
     );

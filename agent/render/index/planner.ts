@@ -37,12 +37,7 @@ export interface PlanOptions {
   readonly cache?: PlanCache;
 }
 
-/** The plan for rules in evaluation order. Pure. */
-export function planIndex(items: readonly MatchEntry[], options: PlanOptions): Plan {
-  return planned(items, options).plan;
-}
-
-/** A plan, and whether it depends on the members of the peers. */
+/** The plan for rules in evaluation order, and whether it depends on the members of the peers. */
 export function planned(
   items: readonly MatchEntry[],
   { ports, levels = LEVELS, cache = new PlanCache() }: PlanOptions,

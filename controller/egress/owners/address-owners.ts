@@ -138,10 +138,6 @@ export class AgentReports {
     this.#clock = clock;
   }
 
-  get size(): number {
-    return this.#received.size;
-  }
-
   /** @returns whether it says something else than the one before that decisions depend on */
   receive(report: NodeReport): boolean {
     const before = this.last(report.node);

@@ -156,11 +156,6 @@ export class ClusterSource implements ObjectSource {
     return this.#reflectors.map((one, i) => (isBehind(one) && this.#positions[i]) || one.position());
   }
 
-  /** The number of changes that watch events missed and a relist found, of all resources. */
-  corrections(): number {
-    return this.#reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0);
-  }
-
   /** One element for each resource. */
   metrics(): readonly WatchMetrics[] {
     return this.#reflectors.map((one) => one.metrics());

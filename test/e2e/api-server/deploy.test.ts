@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { AGENT_API_CALLS, API_CALLS, type ApiCall } from '../../../build/manifests/api-calls.ts';
 import type { KubeApiClient } from '../../../controller/kubeapi/kube-api.ts';
 import { apiAs } from '../../cluster/admin-api.ts';
 import type { TestCluster } from '../../cluster/cluster.ts';
 import { until } from '../../kernel/until.ts';
 import { ROOT } from '../../structure/source-file.ts';
+import { AGENT_API_CALLS, API_CALLS, type ApiCall } from '../api-calls.ts';
 import { apiServer } from '../labs.ts';
 
 const KUSTOMIZE = join(ROOT, 'deploy/kustomize');

@@ -183,7 +183,7 @@ describe('the watch of a real API server', function () {
       },
       { limit: 60_000 },
     );
-    assert.equal(source.corrections(), 0);
+    for (const { corrections } of source.metrics()) assert.equal(corrections, 0);
   });
 
   it("reaches the API server's state behind a proxy with all faults", async () => {

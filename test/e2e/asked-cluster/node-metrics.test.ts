@@ -1,7 +1,7 @@
 /** How Prometheus gets the metrics of an agent: through each controller, by the agent's stream. */
 
 import assert from 'node:assert/strict';
-import { ALL_NODES_PATH, nodeMetricsPath } from '../../../apis/node-question.ts';
+import { ALL_NODES_PATH } from '../../../apis/node-question.ts';
 import { usersYaml } from '../../cluster/admin-api.ts';
 import { kernelSuite } from '../../kernel/kernel-suite.ts';
 import { until } from '../../kernel/until.ts';
@@ -51,7 +51,8 @@ kernelSuite('metrics of agents, scraped from controllers', () => {
     agent.start('--metrics-listen', METRICS);
   });
 
-  const scrape = (port: number, node: string, as = token) => get(port, nodeMetricsPath(node), as);
+  const scrape = (port: number, node: string, as = token) =>
+    get(port, `${ALL_NODES_PATH}/${encodeURIComponent(node)}`, as);
 
   async function get(port: number, path: string, as = token): Promise<string> {
     const { controlPlane, address } = story;
