@@ -4,7 +4,7 @@
  */
 
 import type { Verdict } from './flow.ts';
-import type { FindingKind } from './lint/finding.ts';
+import type { NodeFinding } from './lint/finding.ts';
 import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from './objects.ts';
 
 /** Packets that rules dropped and rejected, now and over a day. */
@@ -127,31 +127,17 @@ export interface AuditPeer {
   readonly nodes: readonly string[];
 }
 
-/** The findings of `nodewall lint` on the policies in force. */
+/** The findings of `nodewall lint -o json` on the policies in force. */
 export interface Lint {
   /** The time of the state that it is about. */
   readonly time: string;
-  readonly findings: readonly LintFinding[];
+  /** Each with the first nodes and other rules: `MOST_NAMED` and `MOST_NAMED_RULES`. */
+  readonly findings: readonly NodeFinding[];
   /** How many findings are left out. */
   readonly leftOut: number;
 }
 
 export const MOST_FINDINGS = 1_000;
-
-export interface LintFinding {
-  readonly kind: FindingKind;
-  readonly direction: Direction;
-  readonly policy: string;
-  readonly rule: string;
-  readonly ruleIndex: number;
-  /** A sentence about the rule, without its name. */
-  readonly text: string;
-  /** One flow for which it holds, as `nodewall explain --flow` takes it; null: there is none. */
-  readonly flow: object | null;
-  /** The first `MOST_NAMED` nodes where it holds, and how many there are. */
-  readonly nodes: readonly string[];
-  readonly nodeCount: number;
-}
 
 /** Nodes in a list that names the first ones. */
 export const MOST_NAMED = 20;

@@ -1,8 +1,8 @@
 import type { NodeState } from '../apis/compiled.ts';
-import type { FindingKind } from '../apis/lint/finding.ts';
+import { type FindingKind, findingText, type NodeFinding } from '../apis/lint/finding.ts';
 import { nameResolver } from '../apis/names.ts';
 import { compile } from '../controller/compile/compile.ts';
-import { clusterLint, findingText, type NodeFinding } from '../controller/difference/cluster-lint.ts';
+import { clusterLint } from '../controller/difference/cluster-lint.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { present } from '../lib/sharing/present.ts';
 import { type AgainstCluster, type InputOptions, loadObjects, warnUnknownNames } from './load.ts';
@@ -64,7 +64,7 @@ function blockOf(finding: NodeFinding): string {
   const { kind, policy, rule, direction, ruleIndex, flow, nodes } = finding;
   const lines = [
     `${kind}: ${policy}/${rule} (${direction}[${ruleIndex}])${nodesText(nodes)}`,
-    `  ${nodes.length === 0 ? 'applies to no Node' : findingText(finding)}`,
+    `  ${findingText(finding)}`,
     ...(flow === null ? [] : [`  for example ${JSON.stringify(flow)}`]),
   ];
   return lines.map((line) => `${line}\n`).join('');

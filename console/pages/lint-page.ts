@@ -1,6 +1,6 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
-import type { Lint, LintFinding } from '../../apis/console-documents.ts';
-import type { FindingKind } from '../../apis/lint/finding.ts';
+import type { Lint } from '../../apis/console-documents.ts';
+import { type FindingKind, findingText, type NodeFinding } from '../../apis/lint/finding.ts';
 import { getDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
 import { flowLink } from '../view/links.ts';
@@ -59,7 +59,7 @@ export class LintPage extends LitElement {
   }
 }
 
-function findingTable(kind: FindingKind, findings: readonly LintFinding[]): TemplateResult {
+function findingTable(kind: FindingKind, findings: readonly NodeFinding[]): TemplateResult {
   return html`
     <section aria-labelledby=${kind}>
       <h2 id=${kind}>${kind} <span class="muted">${numberText(findings.length)}</span></h2>
@@ -70,7 +70,7 @@ function findingTable(kind: FindingKind, findings: readonly LintFinding[]): Temp
         columns: [
           { title: 'Policy/rule', style: 'name', cell: ({ policy, rule }) => `${policy}/${rule}` },
           { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
-          { title: 'Finding', cell: ({ text }) => text },
+          { title: 'Finding', cell: findingText },
           { title: 'Nodes', cell: ({ nodes, nodeCount }) => namesText(nodes, nodeCount) },
           {
             title: 'Explain',

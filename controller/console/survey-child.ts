@@ -1,9 +1,9 @@
 import type { Config } from '../../apis/config.ts';
-import { type Lint, MOST_FINDINGS, MOST_NAMED } from '../../apis/console-documents.ts';
+import type { Lint } from '../../apis/console-documents.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import { compiler } from '../compile/compile.ts';
-import { clusterLint, findingText, type NodeFinding } from '../difference/cluster-lint.ts';
+import { clusterLint, firstFindings } from '../difference/cluster-lint.ts';
 import { ChangeOverrunError, ImpactJudge } from '../impact/impact.ts';
 import { serveObjects } from '../impact/object-mirror.ts';
 import { type PreviewResult, previewOf } from './preview.ts';
@@ -40,7 +40,7 @@ function surveying() {
     };
     try {
       if (question.ask === 'lint')
-        send({ lint: toLint(clusterLint(current.compile(objects), { config, checkpoint })) });
+        send({ lint: firstFindings(clusterLint(current.compile(objects), { config, checkpoint })) });
       else send({ preview: previewOf(question.yaml, objects, { config, judge: current.judge, checkpoint }) });
       tools = current;
     } catch (error) {
@@ -48,27 +48,6 @@ function surveying() {
       send({ error: text, isLate: error instanceof ChangeOverrunError });
     }
   };
-}
-
-function toLint(found: readonly NodeFinding[]): LintResult {
-  const findings = found.slice(0, MOST_FINDINGS).map((finding) => {
-    const { kind, direction, policy, rule, ruleIndex, flow, nodes } = finding;
-    // Without a Node the sentence is another than where its peers have no address.
-    const text =
-      kind === 'selects-nothing' && nodes.length === 0 ? 'applies to no Node' : findingText(finding);
-    return {
-      kind,
-      direction,
-      policy,
-      rule,
-      ruleIndex,
-      text,
-      flow,
-      nodes: nodes.slice(0, MOST_NAMED),
-      nodeCount: nodes.length,
-    };
-  });
-  return { findings, leftOut: found.length - findings.length };
 }
 
 serveObjects(surveying());

@@ -1,5 +1,6 @@
 import type { Compiled, CompiledRule } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { findingText, type NodeFinding } from '../../apis/lint/finding.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { MOST_VIOLATIONS, type Violation } from '../../apis/validate/guardrail.ts';
 import { compiler } from '../compile/compile.ts';
@@ -8,7 +9,7 @@ import {
   clusterDifference,
   type WideChange,
 } from '../difference/cluster-difference.ts';
-import { clusterLint, findingText, type NodeFinding } from '../difference/cluster-lint.ts';
+import { clusterLint } from '../difference/cluster-lint.ts';
 import { brokenGuardrails, checkGuardrails, guardrailOf, withGuardrails } from '../difference/guardrails.ts';
 import { Names, shownChanges } from '../difference/row-text.ts';
 import { changedObjects, type ObjectChange } from './object-mirror.ts';

@@ -13,11 +13,12 @@ import {
   namesPorts,
   type PortMatch,
 } from '../../apis/compiled.ts';
+import { findingText } from '../../apis/lint/finding.ts';
 import { nameResolver } from '../../apis/names.ts';
 import { snapshot } from '../../apis/wire.ts';
 import { withDeclaredPods } from '../../cli/load.ts';
 import { compile } from '../../controller/compile/compile.ts';
-import { clusterLint, findingText } from '../../controller/difference/cluster-lint.ts';
+import { clusterLint } from '../../controller/difference/cluster-lint.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import type { Expectation } from './case.ts';
