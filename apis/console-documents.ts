@@ -5,7 +5,8 @@
 
 import type { Verdict } from './flow.ts';
 import type { NodeFinding } from './lint/finding.ts';
-import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from './objects.ts';
+import type { Direction, PolicyTraffic, RuleAction } from './objects.ts';
+import type { CountedRule } from './rule-counts.ts';
 
 /** Packets that rules dropped and rejected, now and over a day. */
 export interface Drops {
@@ -28,14 +29,10 @@ export interface Drops {
 
 export const MOST_DROP_ROWS = 200;
 
-export interface DropRule {
-  readonly apiGroup: ApiGroup;
-  readonly policy: string;
-  readonly direction: Direction;
-  readonly rule: string;
-  readonly ruleIndex: number;
-  readonly action: RuleAction;
-}
+export type DropRule = Pick<
+  CountedRule,
+  'apiGroup' | 'policy' | 'direction' | 'rule' | 'ruleIndex' | 'action'
+>;
 
 export interface DropCount {
   /** Now: what is two minutes old weighs a third. Nodes report once a minute. */
@@ -101,10 +98,8 @@ export interface Audit {
   readonly isCut: boolean;
 }
 
-export interface AuditRule extends DropRule {
-  readonly packets: number;
-  readonly bytes: number;
-  readonly lastHit: string | null;
+/** An item of `rules` of `nodewall rules -o json`, of all nodes that were asked together. */
+export interface AuditRule extends Omit<CountedRule, 'since' | 'width'> {
   /** Those where it matched, sorted. */
   readonly nodes: readonly string[];
 }

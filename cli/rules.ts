@@ -1,13 +1,6 @@
-import {
-  type Count,
-  type CountedRule,
-  type RuleCounts,
-  ruleCounts,
-  toRuleCounts,
-  type UnusedRules,
-  unusedRules,
-} from '../agent/inspect/rule-counts.ts';
+import { ruleCounts, type UnusedRules, unusedRules } from '../agent/inspect/rule-counts.ts';
 import { toTime } from '../agent/record/record-filter.ts';
+import { type Count, type CountedRule, type RuleCounts, toRuleCounts } from '../apis/rule-counts.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';

@@ -1,4 +1,4 @@
-import { ruleCounts, toRuleCounts } from '../agent/inspect/rule-counts.ts';
+import { ruleCounts } from '../agent/inspect/rule-counts.ts';
 import {
   type NodeObservation,
   type SeenFinding,
@@ -8,6 +8,7 @@ import {
 import { toTime } from '../agent/record/record-filter.ts';
 import type { SeenFindingKind } from '../apis/lint/finding.ts';
 import type { NodeFlows } from '../apis/node-flows.ts';
+import { toRuleCounts } from '../apis/rule-counts.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { utcText } from '../lib/process/clock.ts';

@@ -1,12 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  type CountedRule,
-  type RuleCounts,
-  ruleCounts,
-  ruleKey,
-  toRuleCounts,
-} from '../agent/inspect/rule-counts.ts';
+import { ruleCounts, ruleKey } from '../agent/inspect/rule-counts.ts';
 import { wholeNumber } from '../agent/record/record-filter.ts';
+import { type CountedRule, type RuleCounts, toRuleCounts } from '../apis/rule-counts.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';

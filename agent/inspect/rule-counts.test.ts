@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { type CountedRule, type RuleCounts, unusedRules } from './rule-counts.ts';
+import type { CountedRule, RuleCounts } from '../../apis/rule-counts.ts';
+import { unusedRules } from './rule-counts.ts';
 
 const DAY = 86_400_000;
 const NOW = Date.UTC(2026, 0, 31);

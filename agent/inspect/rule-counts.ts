@@ -1,58 +1,14 @@
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import {
-  COUNT,
-  checked,
-  list,
-  nullable,
-  type Of,
-  object,
-  oneOf,
-  TIME,
-  text,
-} from '../../apis/schema/shape.ts';
+  type Count,
+  type CountedRule,
+  countedRule,
+  NO_COUNT,
+  type RuleCounts,
+} from '../../apis/rule-counts.ts';
 import type { FamilyMembers } from '../../lib/net/packed-keys.ts';
-import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import { readState, readTotals } from './saved-state.ts';
-
-export type Count = Of<typeof COUNTER>;
-const TOTALS = { packets: COUNT, bytes: COUNT, lastHit: nullable(TIME) };
-const COUNTER = object(TOTALS);
-
-/** A rule in force, and its counters. */
-export type CountedRule = Of<typeof COUNTED_RULE>;
-const COUNTED_RULE = object(
-  {
-    id: text(),
-    direction: oneOf('ingress', 'egress'),
-    tier: text(),
-    policy: text(),
-    apiGroup: text(),
-    rule: text(),
-    ruleIndex: COUNT,
-    action: oneOf('Allow', 'Drop', 'Reject', 'Pass'),
-    mode: oneOf('Enforce', 'Audit'),
-    traffic: oneOf('Host', 'NodePort'),
-    /** Since when it is counted (ISO 8601); null: it is not yet. */
-    since: nullable(TIME),
-    ...TOTALS,
-  },
-  {
-    /** For rules that allow by addresses; absent: it is another. */
-    width: object({ v4: nullable(COUNT), v6: nullable(COUNT), ports: nullable(COUNT) }),
-  },
-);
-
-/** The rules in force on a node, in the order of evaluation. */
-export type RuleCounts = Of<typeof RULE_COUNTS>;
-const RULE_COUNTS = object({
-  node: text(),
-  rules: list(COUNTED_RULE),
-  /** Packets of anti-spoofing. */
-  spoofed: COUNTER,
-  /** Why the counters may be older than now; null: they are of now. */
-  remark: nullable(text()),
-});
 
 /**
  * The key of a rule where the answers of several nodes are added up. Not the id alone: a node that
@@ -76,22 +32,8 @@ export async function ruleCounts(stateDir: string, policy?: string): Promise<Rul
   return { node: state.node, rules, spoofed: countOf(totals.get(SPOOFED)), remark };
 }
 
-function countedRule(
-  { id, source, tier, action, mode, traffic }: CompiledRule,
-  totals: RuleTotals | undefined,
-): Omit<CountedRule, 'since' | 'width'> {
-  const { direction, policy, apiGroup, rule, ruleIndex } = source;
-  const of = { id, direction, tier, policy, apiGroup, rule, ruleIndex, action, mode, traffic };
-  return { ...of, ...countOf(totals) };
-}
-
-function countOf({ packets, bytes, lastHit }: Count = { packets: 0, bytes: 0, lastHit: null }): Count {
+function countOf({ packets, bytes, lastHit }: Count = NO_COUNT): Count {
   return { packets, bytes, lastHit };
-}
-
-/** Reads the answer of another node, which may be compromised. Throws InvalidError. */
-export function toRuleCounts(answer: unknown): RuleCounts {
-  return checked(RULE_COUNTS, answer, 'its answer is not one about counters');
 }
 
 /** A rule that no packet matched on any of the nodes where it is in force. */

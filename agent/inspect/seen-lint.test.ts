@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import type { FlowAnswer } from '../../apis/flow.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
+import type { CountedRule } from '../../apis/rule-counts.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { cidr, policy, tcp, udp } from '../../test/kernel/manifests.ts';
-import { type CountedRule, ruleWidth } from './rule-counts.ts';
+import { ruleWidth } from './rule-counts.ts';
 import { type NodeObservation, seenLint } from './seen-lint.ts';
 
 const NOW = Date.parse('2026-01-08T00:00:00Z');

@@ -1,9 +1,10 @@
 import type { SeenFindingKind } from '../../apis/lint/finding.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import type { Direction } from '../../apis/objects.ts';
+import type { CountedRule, RuleCounts } from '../../apis/rule-counts.ts';
 import { addToList } from '../../lib/sharing/lists.ts';
 import { foldedPeer } from '../flows/flow-kind.ts';
-import { type CountedRule, type RuleCounts, type RuleWidth, ruleKey, unusedRules } from './rule-counts.ts';
+import { type RuleWidth, ruleKey, unusedRules } from './rule-counts.ts';
 
 /** Something that was seen, or was not, about a rule in force. */
 export interface SeenFinding {

@@ -7,17 +7,8 @@ import {
   MOST_PEERS,
 } from '../../apis/console-documents.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
-import { toDropRule } from './drop-history.ts';
-import {
-  type AskNode,
-  askNodes,
-  type CountOfNode,
-  countsOfNode,
-  later,
-  type RecordOfNode,
-  recordsOfNode,
-  withNode,
-} from './node-answers.ts';
+import { type CountedRule, countedRule, toRuleCounts } from '../../apis/rule-counts.ts';
+import { type AskNode, askNodes, later, type RecordOfNode, recordsOfNode, withNode } from './node-answers.ts';
 
 interface AuditOptions {
   readonly ask: AskNode;
@@ -37,7 +28,9 @@ const NOBODY: AskedNodes = { nodes: [], failed: [], notAsked: 0 };
 export async function auditOf({ ask, policies, only, now }: AuditOptions): Promise<Audit> {
   const audited = policies.filter(({ rules }) => rules.some(isAudit));
   const rules = new Map(
-    audited.flatMap((policy) => policy.rules.filter(isAudit)).map((rule) => [rule.id, toAuditRule(rule)]),
+    audited
+      .flatMap((policy) => policy.rules.filter(isAudit))
+      .map((rule): [string, AuditRule] => [rule.id, { ...countedRule(rule), nodes: [] }]),
   );
   const nodes = [
     ...new Set(audited.flatMap(({ spans }) => [...new Set(spans)].flatMap((span) => [...span]))),
@@ -53,7 +46,8 @@ export async function auditOf({ ask, policies, only, now }: AuditOptions): Promi
     wanted.length === 0
       ? NOBODY
       : await askNodes({ ask, nodes: wanted, all: nodes.length }, questions, (node, about, answer) => {
-          if (about === 'counters') for (const count of countsOfNode(answer)) addCount(rules, node, count);
+          if (about === 'counters')
+            for (const count of toRuleCounts(answer).rules) addCount(rules, node, count);
           else {
             const { records, isCut: isMore } = recordsOfNode(answer);
             for (const record of records) addRecord(peers, node, record);
@@ -74,12 +68,8 @@ function isAudit({ mode }: CompiledRule): boolean {
   return mode === 'Audit';
 }
 
-function toAuditRule(rule: CompiledRule): AuditRule {
-  return { ...toDropRule(rule), packets: 0, bytes: 0, lastHit: null, nodes: [] };
-}
-
-function addCount(rules: Map<string, AuditRule>, node: string, count: CountOfNode): void {
-  const { id, packets, bytes, lastHit } = count;
+function addCount(rules: Map<string, AuditRule>, node: string, counted: CountedRule): void {
+  const { id, packets, bytes, lastHit } = counted;
   const known = rules.get(id);
   if (known === undefined || packets === 0) return;
   rules.set(id, {

@@ -104,7 +104,7 @@ function leaveOut<Of>(rows: Map<string, Row<Of>>, now: number): void {
   for (const { key } of counts.slice(MOST_SERIES)) rows.delete(key);
 }
 
-export function toDropRule({ source, action }: Pick<CompiledRule, 'source' | 'action'>): DropRule {
+function toDropRule({ source, action }: Pick<CompiledRule, 'source' | 'action'>): DropRule {
   const { apiGroup, policy, direction, rule, ruleIndex } = source;
   return { apiGroup, policy, direction, rule, ruleIndex, action };
 }

@@ -39,14 +39,6 @@ interface RuleName {
   readonly rule: string;
 }
 
-/** The counter of a rule. */
-export interface CountOfNode {
-  readonly id: string;
-  readonly packets: number;
-  readonly bytes: number;
-  readonly lastHit: string | null;
-}
-
 /** A line of the flow log. */
 export interface RecordOfNode extends RuleName {
   readonly time: string;
@@ -85,15 +77,6 @@ export function flowsOfNode(answer: unknown): FlowOfNode[] {
         decision: decided === null ? null : { verdict: decided, rule: ruleName(decision) },
       },
     ];
-  });
-}
-
-export function countsOfNode(answer: unknown): CountOfNode[] {
-  return fieldsIn(answer, 'rules').flatMap((rule) => {
-    const [id, packets, bytes] = [text(rule.id), count(rule.packets), count(rule.bytes)];
-    return id === null || packets === null || bytes === null
-      ? []
-      : [{ id, packets, bytes, lastHit: time(rule.lastHit) }];
   });
 }
 
@@ -227,13 +210,12 @@ function add(peers: Map<string, DeniedPeer>, node: string, flow: FlowOfNode): vo
   });
 }
 
-/** The earlier of two times in one form. */
 export function earlier(a: string | undefined, b: string): string {
-  return a !== undefined && a < b ? a : b;
+  return a !== undefined && Date.parse(a) < Date.parse(b) ? a : b;
 }
 
 export function later(a: string | undefined, b: string): string {
-  return a !== undefined && a > b ? a : b;
+  return a !== undefined && Date.parse(a) > Date.parse(b) ? a : b;
 }
 
 /** Sorted. */

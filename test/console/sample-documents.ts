@@ -97,7 +97,15 @@ export function samplePeers(): DeniedPeers {
 }
 
 export function sampleAudit(): Audit {
-  const rule = { apiGroup: 'nodewall.io', policy: 'storage-replication', direction: 'ingress' } as const;
+  const rule = {
+    id: 'storage-replication',
+    tier: 'platform',
+    apiGroup: 'nodewall.io',
+    policy: 'storage-replication',
+    direction: 'ingress',
+    mode: 'Audit',
+    traffic: 'Host',
+  } as const;
   const peer = { policy: rule.policy, direction: 'ingress', protocol: 'tcp' } as const;
   return {
     time: SAMPLE_TIME,
