@@ -1,6 +1,6 @@
 /**
  * The kernel side of one node for floating addresses, in the network namespace that it is started
- * in, as an agent has it, but with leases given by hand: its parent (floating-nodes.ts) writes one
+ * in, as an agent has it, but with leases given by hand: its parent (floating.test.ts) writes one
  * call a line to its standard input. Says the results, one JSON value a line.
  */
 

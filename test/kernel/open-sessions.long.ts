@@ -1,4 +1,3 @@
 /** A thousand sessions in each case. */
-import { openSessionsSuite } from './open-sessions.ts';
-
-openSessionsSuite(1_000);
+process.env.NODEWALL_SESSIONS ??= '1000';
+await import('./open-sessions.test.ts');

@@ -3,7 +3,7 @@ import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { describeCluster, install, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
 import { deleteNamespace } from './nodewall.ts';
 
-/** `npm test` has the harder case, without controllers (removal.ts). */
+/** `npm test` has the harder case, without controllers (stories.test.ts). */
 describe('nodewall on a real cluster', function () {
   this.timeout(600_000);
   let cluster: RealCluster;

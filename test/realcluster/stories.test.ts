@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startBox } from '../../build/cluster/box.ts';
-import type { RealCluster } from '../../build/cluster/cluster.ts';
+import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
 import {
+  CONTROLLERS,
   describeCluster,
   install,
   SYSTEM_NAMESPACE,
@@ -14,11 +15,199 @@ import { run } from '../../build/programs/command.ts';
 import { until } from '../kernel/until.ts';
 import { leaksNothingUntilFollowed, untilClosed } from './installation.ts';
 import { leaksNothing } from './leaks.ts';
-import { type Bed, OF_NODEWALL, pods, QUICK_GUARD, untilFollowed } from './nodewall.ts';
-import { controllersOnWorkers, describePowerLoss } from './power-loss.ts';
-import { describeRecovery } from './recovery.ts';
-import { describeRemoval } from './removal.ts';
-import { reset, runTrial, type Trial, titleOf } from './trial.ts';
+import {
+  type Bed,
+  deleteNamespace,
+  makeNamespace,
+  OF_NODEWALL,
+  pods,
+  QUICK_GUARD,
+  setGate,
+  tableOf,
+  untilAgentsRun,
+  untilFollowed,
+  untilTables,
+} from './nodewall.ts';
+import { EVENTS, POLICIES } from './outage.ts';
+import { RecoveryPage, shellBlocks } from './recovery-page.ts';
+import { enforce, overcome, reset, runTrial, type Trial, titleOf } from './trial.ts';
+
+const DOCS = join(import.meta.dirname, '../../docs');
+
+/**
+ * Namespaces can be deleted, and nodewall removed, whatever state it is in. The last stories of a
+ * cluster, which follow each other: nodewall is away after them.
+ */
+function describeRemoval(bed: Bed): void {
+  describe('uninstalled', () => {
+    const page = new RecoveryPage(bed);
+
+    it('lets any namespace be deleted while controllers answer', async () => {
+      const cluster = bed.cluster();
+      await makeNamespace(cluster, 'with-controllers');
+      await deleteNamespace(cluster, 'with-controllers');
+    });
+
+    it('is removed with its namespace, without controllers, and leaves its rules', async () => {
+      const cluster = bed.cluster();
+      await page.lock('ingress');
+      const scale = ['scale', 'deployment/nodewall-controller', '--replicas=0'];
+      await cluster.kubectlOutput([...scale, `--namespace=${SYSTEM_NAMESPACE}`]);
+      await EVENTS['all controllers killed'](cluster);
+      await deleteNamespace(cluster, SYSTEM_NAMESPACE);
+      await page.assertLocked();
+    });
+
+    it('is open again on each node without an agent, and stays open when agents start', async () => {
+      const cluster = bed.cluster();
+      await page.onNodes('Without an agent');
+      await page.untilOpen();
+      await install(cluster);
+      await setGate(cluster, true);
+      await until('the controllers know that all nodes are off', async () => (await failing(bed)) === 3, {
+        limit: 120_000,
+      });
+      await page.untilOpen();
+      await page.comeBack(cluster.nodes);
+    });
+
+    it('is removed by the commands of docs/cluster.md, under policies that close nearly everything', async () => {
+      const cluster = bed.cluster();
+      await setGate(cluster, true);
+      for (const policy of [await POLICIES.flagship(), await POLICIES.both()]) await cluster.apply(policy);
+      await untilFollowed(cluster);
+      const text = await readFile(join(DOCS, 'cluster.md'), 'utf8');
+      const blocks = shellBlocks(text).filter(({ heading }) => heading === 'Uninstall');
+      assert.ok(blocks.length > 0, 'docs/cluster.md says how to uninstall');
+      for (const [i, { line, script }] of blocks.entries()) {
+        const { code, stdout, stderr } = await bed.shell(script);
+        assert.equal(code, 0, `docs/cluster.md:${line}: ${stdout}${stderr}`);
+        if (i === 0) await until('all nodes are Disabled, for which the page waits', () => areDisabled(bed));
+      }
+      await untilTables(cluster, 'no rules are left', (table) => table === '');
+      const { stdout } = await cluster.kubectl(['get', 'namespace', SYSTEM_NAMESPACE, '--ignore-not-found']);
+      assert.equal(stdout, '');
+    });
+  });
+}
+
+/** What `kubectl get nodeviews` shows of each node. */
+async function areDisabled(bed: Bed): Promise<boolean> {
+  const { stdout } = await bed.shell('kubectl get nodeviews.controlplane.nodewall.io --no-headers');
+  const lines = stdout.trim().split('\n');
+  return lines.length === bed.cluster().nodes.length && lines.every((line) => /\bDisabled\b/.test(line));
+}
+
+/** The number of nodes that do not enforce the lock. */
+async function failing(bed: Bed): Promise<number> {
+  const { status } = await bed
+    .cluster()
+    .get<{ status?: { failingNodes?: readonly unknown[] } }>('ncnp', 'lock');
+  return status?.failingNodes?.length ?? 0;
+}
+
+/**
+ * docs/recovery.md, followed in states that lock nodewall out for good. The steps of a state follow
+ * each other; the removal has the state without any agent.
+ */
+function describeRecovery(bed: Bed): void {
+  const page = new RecoveryPage(bed);
+  const isOpen = async (name: string): Promise<boolean> => (await tableOf(bed.cluster().node(name))) === '';
+
+  describe('locked by rules that name the control plane, when new controllers cannot reach the API server', () => {
+    before(async () => {
+      await page.lock('ingress');
+      // Agents lose their connections, and nobody is there for new ones.
+      await EVENTS['all controllers killed'](bed.cluster());
+    });
+
+    it('has one node open again by kubectl exec', async () => {
+      await page.assertLocked();
+      await page.withKubectl('One node off');
+      assert.ok(await isOpen('worker-1'));
+      await page.assertLocked([bed.cluster().node('worker-1')]);
+    });
+
+    it('is open again by the gate alone', async () => {
+      await page.withKubectl('Switch all nodes off');
+      await page.untilOpen();
+    });
+
+    it('follows again', () => page.comeBack());
+  });
+
+  describe('locked by rules that name the control plane, when agents reach neither controller nor API server', () => {
+    before(async () => {
+      await page.lock('egress');
+      await EVENTS['all controllers killed'](bed.cluster());
+      await EVENTS['all agents restarted'](bed.cluster());
+      await untilAgentsRun(bed.cluster());
+    });
+
+    it('has one node open again by a file on it', async () => {
+      await page.assertLocked();
+      const node = bed.cluster().node('worker-2');
+      await page.onNodes('On the node alone', [node]);
+      await until('its rules are gone', () => isOpen(node.name));
+      await page.assertLocked([node]);
+    });
+
+    it('is open again by kubectl exec', async () => {
+      await page.withKubectl('Every node off, one by one');
+      await page.untilOpen();
+    });
+
+    it('follows again', () => page.comeBack([bed.cluster().node('worker-2')]));
+  });
+}
+
+const API = 'apiservice/v1alpha1.controlplane.nodewall.io';
+
+/** Controllers that the action makes come to the workers, one to each. */
+async function controllersOnWorkers(cluster: RealCluster, action: () => Promise<void>): Promise<void> {
+  await cluster.kubectlOutput(['cordon', 'cp-1']);
+  try {
+    await action();
+  } finally {
+    await cluster.kubectlOutput(['uncordon', 'cp-1']);
+  }
+}
+
+/**
+ * First the nodes of the controllers lose power, which `controllersOnWorkers` put them on, then the
+ * one of the control plane; all come back at once. `limit`: of the trial (milliseconds).
+ */
+function describePowerLoss(bed: Bed, trial: Trial, limit: number): void {
+  describe('without power', () => {
+    before(async () => {
+      await reset(bed.cluster());
+      await enforce(bed.cluster(), trial.policies);
+    });
+
+    it('lets any namespace be deleted while both nodes of the controllers are without power', async () => {
+      const cluster = bed.cluster();
+      const workers = cluster.nodes.filter(({ name }) => name !== 'cp-1');
+      const places = (await pods(cluster, CONTROLLERS)).map(({ spec }) => spec.nodeName);
+      assert.deepEqual(
+        places.sort(),
+        workers.map(({ name }) => name),
+      );
+      await Promise.all(workers.map((node) => node.powerOff()));
+      // After 45 to 75 s (docs/cluster.md) the agent that is left removes the aggregated API, which
+      // nobody serves: while it exists, Kubernetes deletes no namespace.
+      await cluster.kubectlOutput(['wait', '--for=delete', API, '--timeout=120s']);
+      await makeNamespace(cluster, 'without-controllers');
+      await deleteNamespace(cluster, 'without-controllers');
+    });
+
+    it(`is not locked: ${titleOf(trial)}`, async () => {
+      const cluster = bed.cluster();
+      const { seconds } = await overcome(cluster, trial, limit);
+      process.stdout.write(`      followed again after ${seconds.toFixed(1)} s\n`);
+      await untilNodesReady(cluster);
+    });
+  });
+}
 
 /** 60 s is the aim (trials.long.ts); the machine may be doing other things (milliseconds). */
 const LIMIT = 120_000;
