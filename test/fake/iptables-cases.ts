@@ -89,10 +89,7 @@ const SET_CASES: readonly IptablesCase[] = [
       assert.match(change.text(), /set nodewall-web-4: 1 members have the address of all zeros/);
       assert.deepEqual(await reconciler.verify(), []);
       const [nets] = await tools.ipset.save('nodewall-nets-6');
-      assert.deepEqual(
-        new Set(nets?.entries.map((entry) => Object.values(entry)[0])),
-        new Set(['::/1', '8000::/1']),
-      );
+      assert.deepEqual(new Set(nets?.entries), new Set(['::/1', '8000::/1']));
     },
   },
   {
@@ -220,7 +217,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       await tools.ipset.restore([
         { op: 'create', set: { name: 'nodewall-more', type: 'hash:ip' } },
         { op: 'create', set: { name: 'others', type: 'hash:ip' } },
-        { op: 'del', set: { name: 'nodewall-web-4', type: 'hash:ip' }, entry: { ip: '192.0.2.1' } },
+        { op: 'del', set: 'nodewall-web-4', entry: '192.0.2.1' },
       ]);
       assert.deepEqual(await reconciler.verify(), [
         'iptables filter: chain NODEWALL-WEB was changed',
@@ -374,7 +371,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
     async run(tools) {
       assert.deepEqual(await removed(tools), []);
       await applied(tools);
-      await tools.ipset.create({ name: 'others', type: 'hash:ip' });
+      await tools.ipset.restore([{ op: 'create', set: { name: 'others', type: 'hash:ip' } }]);
       assert.deepEqual(await removed(tools), [
         'iptables, table filter: 1 jumps, 2 chains',
         'iptables, table nat: 1 jumps, 1 chains',

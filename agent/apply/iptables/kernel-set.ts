@@ -1,11 +1,4 @@
-import {
-  type Ipset,
-  IpsetError,
-  type SavedSet,
-  type SetDefinition,
-  type SetEntry,
-  type SetRef,
-} from 'ipset-ts';
+import type { Ipset, SavedSet, SetDefinition } from 'ipset-ts';
 import {
   BITS,
   type Cidr,
@@ -25,7 +18,7 @@ import { KEY_LENGTH, type SetMembers } from '../../render/ruleset.ts';
 /** A set in the kernel. */
 export interface KernelSet {
   readonly family: Family;
-  /** One of SetType; a set whose type isn't an IpSet['type'] can only be replaced. */
+  /** A set whose type isn't an IpSet['type'] can only be replaced. */
   readonly type: string;
   readonly maxelem: number;
   /**
@@ -121,15 +114,13 @@ function powerOfTwo(atLeast: number): number {
 export function* entries(
   { type, family }: Pick<IpSet, 'type' | 'family'>,
   { singles, prefixes }: SetMembers,
-): Generator<SetEntry<IpSet['type']>> {
+): Generator<string> {
   const width = memberWidth({ type, family });
   for (let at = 0; at < singles.length; at += width) {
     const address = addressText(family, singles, at);
-    if (type === 'hash:net') yield { net: address };
-    else if (type === 'hash:ip') yield { ip: address };
-    else yield { ip: address, port: portText(singles, at + WIDTH[family]) };
+    yield type === 'hash:ip,port' ? `${address},${portText(singles, at + WIDTH[family])}` : address;
   }
-  for (const prefix of prefixes) yield { net: formatCidr(prefix) };
+  for (const prefix of prefixes) yield formatCidr(prefix);
 }
 
 function addressText(family: Family, packed: Uint8Array, at: number): string {
@@ -152,7 +143,7 @@ const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map(
   [...PROTOCOLS].map(([name, number]) => [number, name]),
 );
 
-function portText(packed: Uint8Array, at: number): `${string}:${string}` {
+function portText(packed: Uint8Array, at: number): string {
   const number = packed[at] ?? 0;
   const port = ((packed[at + 4] ?? 0) << 8) | (packed[at + 5] ?? 0);
   return `${PROTOCOL_NAMES.get(number) ?? number}:${port}`;
@@ -160,32 +151,19 @@ function portText(packed: Uint8Array, at: number): `${string}:${string}` {
 
 /** Our sets in the kernel, by name. Throws IpsetError. */
 export async function readSets(ipset: Ipset): Promise<Map<string, KernelSet>> {
-  const ours = (await savedSets(ipset)).filter(({ name }) => name.startsWith(SET_PREFIX));
+  const ours = (await ipset.save()).filter(({ name }) => name.startsWith(SET_PREFIX));
   return new Map(ours.map((set) => [set.name, readSet(set)]));
 }
 
-/**
- * Sets of third parties may have types or options that ipset-ts doesn't know: then only ours are
- * read, one by one.
- */
-async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
-  try {
-    return await ipset.save();
-  } catch (error) {
-    if (!(error instanceof IpsetError) || error.code !== 'UNKNOWN') throw error;
-    const names = (await ipset.names()).filter((name) => name.startsWith(SET_PREFIX));
-    const sets: SavedSet[] = [];
-    for (const name of names) sets.push(...(await ipset.save(name)));
-    return sets;
-  }
+function readSet(set: SavedSet): KernelSet {
+  const { type, maxelem, timeout } = set;
+  const family = set.family === 'inet' ? 4 : 6;
+  const known = { family, type, maxelem: maxelem ?? MIN_MAXELEM } as const;
+  if (timeout !== null) return { ...known, members: NO_MEMBERS, timed: true };
+  return { ...known, members: TYPES.has(type) ? readMembers(family, set) : null };
 }
 
-function readSet(set: SavedSet): KernelSet {
-  const { family = 'inet', maxelem = MIN_MAXELEM, timeout } = set as SavedSet<'hash:ip'>;
-  const known = { family: family === 'inet' ? (4 as const) : (6 as const), type: set.type, maxelem };
-  if (timeout !== undefined) return { ...known, members: NO_MEMBERS, timed: true };
-  return { ...known, members: readMembers(known.family, set) };
-}
+const TYPES: ReadonlySet<string> = new Set<IpSet['type']>(['hash:ip', 'hash:net', 'hash:ip,port']);
 
 const NO_MEMBERS: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
@@ -194,10 +172,10 @@ function readMembers(family: Family, set: SavedSet): SetMembers | null {
   const prefixes: Cidr[] = [];
   const numbers: number[] = [];
   const keys: Uint8Array[] = [];
-  for (const entry of set.entries as readonly Partial<Record<'ip' | 'net' | 'port' | 'nomatch', string>>[]) {
-    const { ip, net, port } = entry;
-    const text = set.type === 'hash:net' ? net : ip;
-    if (text === undefined || entry.nomatch !== undefined) return null;
+  for (const entry of set.entries) {
+    const [element = '', ...options] = entry.split(' ');
+    if (options.includes('nomatch')) return null;
+    const [text = '', port] = element.split(',');
     if (port !== undefined) {
       const key = readService(family, text, port);
       if (key === null) return null;
@@ -241,8 +219,4 @@ function readService(family: Family, ip: string, text: string): Uint8Array | nul
   key[WIDTH[family]] = protocol;
   new DataView(key.buffer).setUint16(WIDTH[family] + 4, Number(port));
   return key;
-}
-
-export function refOf(name: string, { type }: Pick<IpSet, 'type'>): SetRef<IpSet['type']> {
-  return { name, type };
 }

@@ -363,7 +363,7 @@ describe('the reconciler of iptables', () => {
     });
     const reconciler = new IptablesReconciler({ ...tools, ipset });
     await reconciler.apply(RULESET);
-    await tools.ipset.flush('nodewall-web-4');
+    await tools.ipset.restore([{ op: 'flush', name: 'nodewall-web-4' }]);
     assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has different members']);
     await reconciler.apply(RULESET);
     assert.deepEqual(await reconciler.verify(), []);
@@ -478,10 +478,10 @@ const strangers: readonly ((tools: IptablesTools) => Promise<unknown>)[] = [
     restore(4, '*filter\n:NODEWALL-E - [0:0]\n-A NODEWALL-E -j NODEWALL-B\n-A INPUT -j NODEWALL-E\nCOMMIT\n'),
   ({ restore }) => restore(4, '*filter\n-D INPUT -j NODEWALL-A\nCOMMIT\n'),
   ({ restore }) => restore(4, '*filter\n-A INPUT -j NODEWALL-B\n-A OUTPUT -j NODEWALL-B\nCOMMIT\n'),
-  ({ ipset }) => ipset.flush('nodewall-1'),
-  ({ ipset }) => ipset.destroy('nodewall-0'),
-  ({ ipset }) => ipset.create({ name: 'nodewall-tmp-0', type: 'hash:net' }),
-  ({ ipset }) => ipset.create({ name: 'nodewall-2', type: 'hash:ip', timeout: 5 }),
+  ({ ipset }) => ipset.restore([{ op: 'flush', name: 'nodewall-1' }]),
+  ({ ipset }) => ipset.restore([{ op: 'destroy', name: 'nodewall-0' }]),
+  ({ ipset }) => ipset.restore([{ op: 'create', set: { name: 'nodewall-tmp-0', type: 'hash:net' } }]),
+  ({ ipset }) => ipset.restore([{ op: 'create', set: { name: 'nodewall-2', type: 'hash:ip', timeout: 5 } }]),
 ];
 
 const step = fc.record({
@@ -519,11 +519,7 @@ function failing(tools: IptablesTools, exec: Exec, isOver: () => boolean): Iptab
  */
 async function contentOf({ save, ipset }: IptablesTools) {
   const rules = (await save(4)).split('\n').filter((line) => /^\[|^:NODE/.test(line));
-  const sets = (await ipset.save()).map(({ name, type, entries }) => [
-    name,
-    type,
-    entries.map((entry) => JSON.stringify(entry)).sort(),
-  ]);
+  const sets = (await ipset.save()).map(({ name, type, entries }) => [name, type, [...entries].sort()]);
   const chainOf = (line: string) => line.split(' ').at(line.startsWith(':') ? 0 : 2) ?? '';
   return {
     rules: rules.sort((a, b) => (chainOf(a) < chainOf(b) ? -1 : Number(chainOf(a) > chainOf(b)))),

@@ -286,9 +286,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const families = FAMILIES.filter(
       (family) => isChanged(family) || ![...rules[family].commits.values()].includes('filter'),
     );
-    const less = sets.less.filter(({ set }) =>
-      families.some((one) => sets.held.get(set.name)?.family === one),
-    );
+    const less = sets.less.filter(({ set }) => families.some((one) => sets.held.get(set)?.family === one));
     // The error that is thrown matters more: members that could not be deleted are found when the
     // next apply reads.
     await this.#tools.ipset.restore(less, { exist: true }).catch(() => undefined);

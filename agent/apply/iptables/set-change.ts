@@ -1,4 +1,4 @@
-import type { AddOperation, DelOperation, NameOperation, RestoreOperation } from 'ipset-ts';
+import type { DelOperation, NameOperation, RestoreOperation } from 'ipset-ts';
 import { diffSingles, sameMembers } from '../../../lib/net/member-set.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
 import type { SetMembers } from '../../render/ruleset.ts';
@@ -10,7 +10,6 @@ import {
   ipsetMemberCount,
   type KernelSet,
   memberWidth,
-  refOf,
   toKernelSet,
 } from './kernel-set.ts';
 
@@ -63,9 +62,7 @@ export function setChange(
     switch (step.kind) {
       case 'same':
         pushAdded(more, set, step.added);
-        for (const entry of entries(set, step.removed)) {
-          less.push({ op: 'del', set: refOf(name, set), entry } as DelOperation);
-        }
+        for (const entry of entries(set, step.removed)) less.push({ op: 'del', set: name, entry });
         break;
       case 'new':
         // A set with the same name but another type can't be swapped.
@@ -124,8 +121,5 @@ function pushFilled(operations: RestoreOperation[], name: string, set: IpSet, me
 }
 
 function pushAdded(operations: RestoreOperation[], set: IpSet, members: SetMembers): void {
-  const ref = refOf(set.name, set);
-  for (const entry of entries(set, members)) {
-    operations.push({ op: 'add', set: ref, entry } as AddOperation);
-  }
+  for (const entry of entries(set, members)) operations.push({ op: 'add', set: set.name, entry });
 }

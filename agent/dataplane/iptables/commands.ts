@@ -115,7 +115,8 @@ export async function tryVariant(tools: IptablesTools): Promise<VariantTrial> {
 
 async function tryFamily({ ipset, restore }: IptablesTools, family: Family): Promise<void> {
   const name = sets[family];
-  await ipset.create({ name, type: 'hash:net', family: family === 4 ? 'inet' : 'inet6' }, { exist: true });
+  const set = { name, type: 'hash:net', family: family === 4 ? 'inet' : 'inet6' } as const;
+  await ipset.restore([{ op: 'create', set }], { exist: true });
   try {
     for (const text of texts(family)) await restore(family, text);
   } finally {

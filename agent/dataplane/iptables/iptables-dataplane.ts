@@ -3,7 +3,7 @@ import type { Family } from '../../../lib/net/address.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
 import { DeadlineKeeper, type DeadlineKernel, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
-import { entries, holdable, ipsetMemberCount, refOf } from '../../apply/iptables/kernel-set.ts';
+import { entries, holdable, ipsetMemberCount } from '../../apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import { IptablesCounters } from '../../apply/iptables/saved.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
@@ -189,10 +189,8 @@ export function ipsetDeadline(
         const [saved] = await ipset.save(set.name);
         // Entries whose time is over are not listed.
         isThere &&= saved?.entries.length === ipsetMemberCount(set, members);
-        for (const entry of entries(set, members)) {
-          const timed = { ...entry, timeout: milliseconds / 1000 };
-          renewals.push({ op: 'add', set: refOf(set.name, set), entry: timed } as RestoreOperation);
-        }
+        for (const entry of entries(set, members))
+          renewals.push({ op: 'add', set: set.name, entry, timeout: milliseconds / 1000 });
       }
       await ipset.restore(renewals, { exist: true });
       return isThere;

@@ -19,14 +19,14 @@ describe('left-overs in a variant of iptables', () => {
     assert.equal(leftOvers.name, 'iptables (legacy)');
     assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
     await new IptablesReconciler(tools).apply(RULESET);
-    const sets = (await tools.ipset.list()).length;
+    const sets = (await tools.ipset.names()).length;
     assert.equal(await leftOvers.holdsRules(), true);
     const removed = await leftOvers.remove();
     assert.match(removed[0] ?? '', /^iptables, table filter: \d jumps, \d chains \(legacy\)$/);
     assert.ok(removed.some((words) => words.startsWith('ip6tables, ')));
     assert.doesNotMatch(await tools.save(4), /NODEWALL-/);
     assert.doesNotMatch(await tools.save(6), /NODEWALL-/);
-    assert.equal((await tools.ipset.list()).length, sets);
+    assert.equal((await tools.ipset.names()).length, sets);
     assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
   });
 });

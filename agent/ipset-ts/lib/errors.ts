@@ -19,7 +19,6 @@ const ADVICE = {
   NO_KERNEL_SUPPORT: 'this kernel lacks the module or the revision; use another type of set',
   NO_COMMAND: 'install the package ipset, or give the command to createExec',
   TIMEOUT: 'the state is unknown now: list the sets, then retry',
-  ABORTED: 'the state is unknown now: list the sets before the next change',
   OUTPUT_LIMIT: 'list a single set, or raise maxOutput',
   UNKNOWN: 'see stderr',
 } as const;
@@ -46,55 +45,32 @@ const TEXTS: readonly (readonly [RegExp, IpsetErrorCode])[] = [
 
 /** The fields of an IpsetError besides its code and message. */
 interface IpsetErrorDetail {
-  readonly command?: readonly string[];
-  readonly exitCode?: number | null;
   readonly stderr?: string;
-  readonly line?: number | null;
   readonly operation?: number | null;
   readonly cause?: unknown;
 }
 
 /**
- * A command or value that ipset refused, or that was refused before ipset ran (then `command` is
- * null).
- *
- * SYNTAX: neither ipset nor the kernel tried it. NOT_FOUND and EXISTS concern sets, NO_ENTRY and
- * ENTRY_EXISTS entries.
+ * A command that ipset refused, or that could not be run. SYNTAX: the kernel never saw it.
+ * NOT_FOUND and EXISTS concern sets, NO_ENTRY and ENTRY_EXISTS entries.
  */
 export class IpsetError extends Error {
   override readonly name = 'IpsetError';
   readonly code: IpsetErrorCode;
-  /** The arguments of ipset. */
-  readonly command: readonly string[] | null;
-  /**
-   * 1: refused by the kernel or the library; 2: bad arguments. Null if ipset did not end by itself.
-   */
-  readonly exitCode: number | null;
   /** ipset's whole standard error. */
   readonly stderr: string;
   /**
-   * The refused line of a restore, from 1. Null if ipset names none, as for some wrong arguments.
+   * The index of the refused operation of a restore, from 0. Null if ipset names none, as for some
+   * wrong arguments.
    */
-  readonly line: number | null;
-  /** The index of the refused operation of a restore, from 0. */
   readonly operation: number | null;
 
   constructor(code: IpsetErrorCode, message: string, detail: IpsetErrorDetail = {}) {
-    // A cause of this type already contains the advice.
-    const advice = detail.cause instanceof IpsetError ? '' : ` (${ADVICE[code]})`;
-    super(`${message}${advice}`, detail.cause === undefined ? {} : { cause: detail.cause });
+    super(`${message} (${ADVICE[code]})`, detail.cause === undefined ? {} : { cause: detail.cause });
     this.code = code;
-    this.command = detail.command ?? null;
-    this.exitCode = detail.exitCode ?? null;
     this.stderr = detail.stderr ?? '';
-    this.line = detail.line ?? null;
     this.operation = detail.operation ?? null;
   }
-}
-
-/** The error for a value that is refused before ipset runs. */
-export function syntaxError(message: string): IpsetError {
-  return new IpsetError('SYNTAX', message);
 }
 
 /** Converts ipset's standard error to an IpsetError. */
@@ -109,10 +85,7 @@ export function toIpsetError(
   const code = TEXTS.find(([text]) => text.test(stderr))?.[1] ?? 'UNKNOWN';
   const what = command.filter((argument) => !argument.startsWith('-')).slice(0, 2);
   return new IpsetError(code, `ipset ${what.join(' ')}: ${first || `exit code ${exitCode}`}`, {
-    command,
-    exitCode,
     stderr,
-    line: line === undefined ? null : Number(line),
     operation: line === undefined ? null : Number(line) - 1,
   });
 }

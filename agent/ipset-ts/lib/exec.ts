@@ -9,8 +9,6 @@ export interface ExecOptions {
    * process has read the one before, so that it works while the next one is made.
    */
   readonly stdin?: string | Iterable<string>;
-  /** Kills the process. */
-  readonly signal?: AbortSignal;
 }
 
 /** The result of a process that ended by itself or by a signal. */
@@ -23,8 +21,7 @@ export interface ExecResult {
 
 /**
  * Runs ipset with these arguments until it exits, whatever its exit code. Rejects with an ExecError
- * if it cannot run, exceeds the time limit or writes too much, and with the signal's reason if that
- * aborted.
+ * if it cannot run, exceeds the time limit or writes too much.
  */
 export type Exec = (args: readonly string[], options?: ExecOptions) => Promise<ExecResult>;
 
@@ -73,23 +70,16 @@ export function createExec(options: RealExecOptions = {}): Exec {
   const [file, ...before] = command;
   const start = (args: readonly string[]) => spawn(file, [...before, ...args], { stdio: 'pipe' });
   const waiting = ahead === undefined ? null : startedAhead(() => start(ahead));
-  return async (args, { stdin = '', signal } = {}) => {
-    signal?.throwIfAborted();
-    if (waiting === null || !isSame(args, ahead)) return run(start(args), { stdin, signal });
+  return async (args, { stdin = '' } = {}) => {
+    if (waiting === null || !isSame(args, ahead)) return run(start(args), stdin);
     try {
-      return await run(waiting.acquire() ?? start(args), { stdin, signal });
+      return await run(waiting.acquire() ?? start(args), stdin);
     } finally {
       waiting.next();
     }
   };
 
-  function run(
-    child: ChildProcessWithoutNullStreams,
-    {
-      stdin,
-      signal,
-    }: { readonly stdin: string | Iterable<string>; readonly signal: AbortSignal | undefined },
-  ): Promise<ExecResult> {
+  function run(child: ChildProcessWithoutNullStreams, stdin: string | Iterable<string>): Promise<ExecResult> {
     return new Promise((resolve, reject) => {
       const stop = (reason: unknown): void => {
         child.kill('SIGKILL');
@@ -99,9 +89,6 @@ export function createExec(options: RealExecOptions = {}): Exec {
         () => stop(new ExecError('TIMEOUT', `${file} took longer than ${timeout} ms`)),
         timeout,
       );
-      const onAbort = (): void => stop(signal?.reason);
-      signal?.addEventListener('abort', onAbort, { once: true });
-
       const stdout: Buffer[] = [];
       const stderr: Buffer[] = [];
       let bytes = 0;
@@ -113,7 +100,6 @@ export function createExec(options: RealExecOptions = {}): Exec {
       };
       child.once('error', (cause) => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
         reject(new ExecError('NO_COMMAND', `cannot run ${file}: ${cause.message}`, { cause }));
       });
       // Too many open files: there are no streams, and the error follows.
@@ -126,7 +112,6 @@ export function createExec(options: RealExecOptions = {}): Exec {
 
       child.once('close', (code) => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
         resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() });
       });
     });

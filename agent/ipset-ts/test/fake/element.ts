@@ -1,6 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { FIELDS, type Field } from '../../lib/entry.ts';
-import type { SetFamily, SetType } from '../../lib/set.ts';
+import type { SetDefinition, SetFamily } from '../../lib/operation.ts';
+
+export type SetType = SetDefinition['type'];
 
 /**
  * A refusal of the fake, with ipset's exit code and text: 1 where library or kernel refuse, 2 for
@@ -25,78 +26,34 @@ export function syntax(text: string): Refusal {
 export interface ElementRules {
   readonly type: SetType;
   readonly family: SetFamily;
-  /** The mask of an address before it is stored; null: none. */
-  readonly mask: bigint | null;
-  /** The numbers that a bitmap holds, first and last. */
-  readonly range: readonly [bigint, bigint] | null;
 }
 
-/** An address with the bits of its prefix; null where the part is none. */
+/** An address with the bits of its prefix. */
 interface Prefix {
   readonly address: bigint;
   readonly length: number;
 }
 
-/** An element in ipset's own spelling, part by part. */
-export interface Element {
-  readonly parts: readonly string[];
-  /** By part: what a network part covers. */
-  readonly nets: readonly (Prefix | null)[];
+/** One element as ipset prints it, or those that a range of addresses or ports stands for. */
+export function expandElements(rules: ElementRules, text: string): string[] {
+  const [address = '', port, ...more] = text.split(',');
+  const hasPort = rules.type === 'hash:ip,port';
+  if (hasPort && port === undefined) throw syntax(`Second element is missing from ${text}.`);
+  if (more.length > 0 || (!hasPort && port !== undefined))
+    throw syntax(`Elements cannot be separated in ${text}`);
+  const first =
+    rules.type === 'hash:net'
+      ? networks(rules, address).map((net) => prefixText(rules.family, net))
+      : addresses(rules, address).map((one) => addressText(rules.family, one));
+  if (port === undefined) return first;
+  return first.flatMap((one) => ports(rules, port).map((each) => `${one},${each}`));
 }
 
-/** One element, or those that a range of addresses or ports stands for. */
-export function expandElements(rules: ElementRules, text: string): Element[] {
-  const fields: readonly Field[] = FIELDS[rules.type];
-  const texts = text.split(',');
-  if (texts.length < fields.length && rules.type !== 'bitmap:ip,mac') {
-    throw syntax(`Second element is missing from ${text}.`);
-  }
-  if (texts.length > fields.length) throw syntax(`Elements cannot be separated in ${text}`);
-  let found: Element[] = [{ parts: [], nets: [] }];
-  texts.forEach((part, index) => {
-    const field = fields[index];
-    if (field === undefined) return;
-    const choices = toParts(rules, field, part);
-    found = found.flatMap(({ parts, nets }) =>
-      choices.map((choice) => ({ parts: [...parts, choice.text], nets: [...nets, choice.net] })),
-    );
-  });
-  // Masked addresses fall together.
-  return [...new Map(found.map((element) => [element.parts.join(), element])).values()];
-}
-
-interface Part {
-  readonly text: string;
-  readonly net: Prefix | null;
-}
-
-function toParts(rules: ElementRules, field: Field, text: string): Part[] {
-  switch (field) {
-    case 'ip':
-    case 'ip2':
-      return addresses(rules, text).map((address) => ({
-        text: addressText(rules.family, address),
-        net: null,
-      }));
-    case 'net':
-    case 'net2':
-      return networks(rules, text).map((net) => ({ text: prefixText(rules.family, net), net }));
-    case 'port':
-      return ports(rules, text).map((port) => ({ text: port, net: null }));
-    case 'mac':
-      return [{ text: text.toUpperCase(), net: null }];
-    case 'mark':
-    case 'iface':
-    case 'set':
-      return [{ text, net: null }];
-  }
-}
-
-export function bitsOf(family: SetFamily): number {
+function bitsOf(family: SetFamily): number {
   return family === 'inet' ? 32 : 128;
 }
 
-export function parseSetAddress(family: SetFamily, text: string): bigint {
+function parseSetAddress(family: SetFamily, text: string): bigint {
   if (!(family === 'inet' ? isIPv4 : isIPv6)(text)) {
     throw syntax(`cannot parse ${text}: resolving to ${family === 'inet' ? 'IPv4' : 'IPv6'} address failed`);
   }
@@ -136,7 +93,7 @@ function addressText(family: SetFamily, address: bigint): string {
   return `${words.slice(0, at).join(':')}::${words.slice(at + longest).join(':')}`;
 }
 
-export function maskOf(family: SetFamily, length: number): bigint {
+function maskOf(family: SetFamily, length: number): bigint {
   const bits = BigInt(bitsOf(family));
   return ((1n << BigInt(length)) - 1n) << (bits - BigInt(length));
 }
@@ -154,7 +111,7 @@ function toPrefix(family: SetFamily, text: string): Prefix {
 }
 
 /** First and last address of `from-to`, `ip/cidr` or an address. */
-export function toSpan(family: SetFamily, text: string): [bigint, bigint] {
+function toSpan(family: SetFamily, text: string): [bigint, bigint] {
   const [from = '', to] = text.split('-');
   if (to !== undefined) {
     const ends = [parseSetAddress(family, from), parseSetAddress(family, to)] as const;
@@ -168,29 +125,25 @@ export function toSpan(family: SetFamily, text: string): [bigint, bigint] {
 const MAX_ADDRESSES = 65_536n;
 
 function addresses(rules: ElementRules, text: string): bigint[] {
-  const { type, family, mask, range } = rules;
-  if (/[/-]/.test(text) && (family === 'inet6' || type === 'bitmap:ip,mac')) {
+  const { type, family } = rules;
+  if (/[/-]/.test(text) && family === 'inet6') {
     throw syntax(`plain IP address must be supplied: ${text}`);
   }
   const [from, to] = toSpan(family, text);
-  if (range !== null && (from < range[0] || to > range[1]))
-    throw new Refusal('Element is out of the range of the set');
   if (to - from >= MAX_ADDRESSES)
     throw new RangeError(`the fake does not expand ${text}: too many addresses`);
-  const found = new Set<bigint>();
-  for (let address = from; address <= to; address++) found.add(mask === null ? address : address & mask);
-  if (type === 'hash:ip' && found.has(0n)) {
+  if (type === 'hash:ip' && from === 0n) {
     throw new Refusal('Null-valued element, cannot be stored in a hash type of set');
   }
-  return [...found];
+  return Array.from({ length: Number(to - from) + 1 }, (_, i) => from + BigInt(i));
 }
 
-function networks({ type, family, mask }: ElementRules, text: string): Prefix[] {
+function networks({ family }: ElementRules, text: string): Prefix[] {
   const found = text.includes('-') ? covering(toSpan(family, text)) : [toPrefix(family, text)];
-  if (type !== 'hash:net,iface' && found.some(({ length }) => length === 0)) {
+  if (found.some(({ length }) => length === 0)) {
     throw new Refusal('The value of the CIDR parameter of the IP address is invalid');
   }
-  return mask === null ? found : found.map((net) => ({ ...net, address: net.address & mask }));
+  return found;
 }
 
 /** The IPv4 networks that make up a span, the largest that fit from its beginning on. */
@@ -225,7 +178,7 @@ const ICMP_NAMES: Readonly<Record<string, string>> = {
   'ipv6-icmp:129/0': 'echo-reply',
 };
 
-function ports({ type, family, range }: ElementRules, text: string): string[] {
+function ports({ family }: ElementRules, text: string): string[] {
   const [name, numbers] = text.includes(':') ? text.split(':') : ['tcp', text];
   const protocol = PROTOCOLS[name ?? ''] ?? name ?? '';
   if (protocol.endsWith('icmp')) {
@@ -244,8 +197,5 @@ function ports({ type, family, range }: ElementRules, text: string): string[] {
     return [`${protocol}:0`];
   }
   const [low, high] = from <= to ? [from, to] : [to, from];
-  if (range !== null && (low < range[0] || high > range[1]))
-    throw new Refusal('Element is out of the range of the set');
-  const all = Array.from({ length: high - low + 1 }, (_, i) => low + i);
-  return all.map((port) => (type === 'bitmap:port' ? String(port) : `${protocol}:${port}`));
+  return Array.from({ length: high - low + 1 }, (_, i) => `${protocol}:${low + i}`);
 }

@@ -2,60 +2,28 @@
  * An Exec without a kernel, for tests of what uses ipset. It refuses what ipset 7.17 refuses, in
  * its words.
  */
-import { ENTRY_OPTIONS, type EntryOption } from '../../lib/entry.ts';
 import type { Exec, ExecResult } from '../../lib/exec.ts';
-import { SET_TYPES, type SetType } from '../../lib/set.ts';
-import { NO_SUCH_SET, Refusal, syntax } from './element.ts';
-import {
-  addElements,
-  addMember,
-  checkExtensions,
-  checkSyntax,
-  delElements,
-  delMember,
-  ENTRY_FLAGS,
-  expire,
-  type FakeSet,
-  type Header,
-  makeFakeSet,
-  type Stored,
-  testElement,
-  testMember,
-  toCreateHeader,
-  toHeader,
-} from './set.ts';
+import { type ElementRules, expandElements, NO_SUCH_SET, Refusal, type SetType, syntax } from './element.ts';
 
 interface FakeOptions {
   /** Milliseconds, for timeouts. Time stands still by default. */
   readonly now?: () => number;
-  /** The types that the pretended kernel supports; all by default. */
-  readonly types?: readonly SetType[];
 }
 
-const NET_FLAGS: Readonly<Record<string, readonly EntryOption[]>> = {
-  'hash:net': ['nomatch'],
-  'hash:net,net': ['nomatch'],
-  'hash:net,port': ['nomatch'],
-  'hash:ip,port,net': ['nomatch'],
-  'hash:net,port,net': ['nomatch'],
-  'hash:net,iface': ['nomatch', 'wildcard'],
-  'list:set': ['before', 'after'],
-};
-const FOR_ALL = ENTRY_OPTIONS.filter(
-  (option) => !['nomatch', 'wildcard', 'before', 'after'].includes(option),
-);
+/** Options as ipset spells them; a flag's value is the empty text. */
+type Header = ReadonlyMap<string, string>;
 
-/**
- * A kernel without sets, and the ipset command to it. Not pretended: hash:ip,mark's mask, which
- * entry gives way with forceadd (the oldest here), the kernel's order, memory, timeouts of a list's
- * members, and names of services and hosts. Ranges of more than 65,536 addresses are a RangeError.
- */
-export function createFakeExec(options: FakeOptions = {}): Exec {
-  const kernel = new FakeKernel(options);
-  return async (args, { stdin = '', signal } = {}) => {
-    signal?.throwIfAborted();
-    return kernel.run(args, typeof stdin === 'string' ? stdin : [...stdin].join(''));
-  };
+/** An element's options, and when it goes (null: never). */
+interface Stored {
+  readonly options: Header;
+  readonly expires: number | null;
+}
+
+/** A set in the fake's memory; entries by their element. */
+interface FakeSet {
+  readonly rules: ElementRules;
+  readonly header: Header;
+  readonly entries: Map<string, Stored>;
 }
 
 interface Pending {
@@ -64,35 +32,49 @@ interface Pending {
   readonly actions: { readonly line: number; readonly act: () => void }[];
 }
 
+const SET_TYPES: readonly SetType[] = ['hash:ip', 'hash:net', 'hash:ip,port'];
+/** In the order in which ipset prints them. */
+const CREATE_OPTIONS = ['family', 'hashsize', 'maxelem', 'timeout', 'bucketsize', 'initval'];
+const MAX_TIMEOUT = 2_147_483;
+const MAX_NUMBER = 2 ** 32 - 1;
+
+/**
+ * A kernel without sets, and the ipset command to it: sets of the types that nodewall makes, with
+ * the options that it gives. Not pretended: the kernel's order, and names of services and hosts.
+ * Ranges of more than 65,536 addresses are a RangeError.
+ */
+export function createFakeExec(options: FakeOptions = {}): Exec {
+  const kernel = new FakeKernel(options);
+  return async (args, { stdin = '' } = {}) =>
+    kernel.run(args, typeof stdin === 'string' ? stdin : [...stdin].join(''));
+}
+
 class FakeKernel {
   readonly #sets = new Map<string, FakeSet>();
   readonly #now: () => number;
-  readonly #types: readonly SetType[];
 
-  constructor({ now = () => 0, types = SET_TYPES }: FakeOptions) {
+  constructor({ now = () => 0 }: FakeOptions) {
     this.#now = now;
-    this.#types = types;
   }
 
   run(args: readonly string[], stdin: string): ExecResult {
     for (const set of this.#sets.values()) expire(set, this.#now());
-    const flags = args.filter((argument) => /^-(exist|terse|name)$/.test(argument));
+    const flags = args.filter((argument) => /^-(exist|name)$/.test(argument));
     const words = args.filter((argument) => !flags.includes(argument));
+    const exist = flags.includes('-exist');
     try {
-      if (words[0] === 'restore') return done(this.#restore(stdin, flags.includes('-exist')));
-      return done(this.#command(words, flags));
+      if (words[0] === 'restore') return done(this.#restore(stdin, exist));
+      if (words[0] === 'list' && flags.includes('-name'))
+        return done([...this.#sets.keys()].map((one) => `${one}\n`).join(''));
+      return done(this.#command(words, exist));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const stderr = error.message.includes(' is NOT in set ')
-        ? `${error.message}\n`
-        : `ipset v7.17: ${error.message}\n`;
-      return { code: error.exitCode, stdout: '', stderr };
+      return { code: error.exitCode, stdout: '', stderr: `ipset v7.17: ${error.message}\n` };
     }
   }
 
-  #command(words: readonly string[], flags: readonly string[]): string {
+  #command(words: readonly string[], exist: boolean): string {
     const [command = '', name, ...rest] = words;
-    const exist = flags.includes('-exist');
     switch (command) {
       case 'create':
         return this.#create(needed(command, name), rest, exist);
@@ -100,20 +82,20 @@ class FakeKernel {
       case 'del':
         this.#change(command, needed(command, name), rest, exist)();
         return '';
-      case 'test':
-        return this.#test(needed(command, name), rest);
       case 'flush':
         this.#find(needed(command, name)).entries.clear();
         return '';
       case 'destroy':
-        return this.#destroy(needed(command, name), exist);
+        if (exist && !this.#sets.has(name ?? '')) return '';
+        this.#find(needed(command, name));
+        this.#sets.delete(name ?? '');
+        return '';
       case 'swap':
         return this.#swap(needed(command, name), needed(command, rest[0]));
-      case 'rename':
-        return this.#rename(needed(command, name), needed(command, rest[0]));
-      case 'save':
-      case 'list':
-        return this.#print(command, name, flags);
+      case 'save': {
+        const wanted: [string, FakeSet][] = name === undefined ? [...this.#sets] : [[name, this.#find(name)]];
+        return wanted.map(([one, set]) => saveText(one, set, this.#now())).join('');
+      }
       default:
         throw new Refusal(`No command specified: unknown argument ${command}`, 2);
     }
@@ -131,13 +113,13 @@ class FakeKernel {
     };
     text.split('\n').forEach((whole, index) => {
       if (/^\s*(#|$)/.test(whole)) return;
-      const words = toWords(whole);
+      const words = whole.split(' ').filter((word) => word !== '');
       const [command = '', name = '', ...rest] = words;
       if (command === 'restore' || command === 'list')
         throw new Refusal(`Command ${command} is invalid in restore mode`, 2);
       if (command !== 'add' && command !== 'del') {
         commit();
-        at(index + 1, () => this.#command(words, exist ? ['-exist'] : []));
+        at(index + 1, () => this.#command(words, exist));
         return;
       }
       const act = at(index + 1, () => this.#change(command, name, rest, exist));
@@ -152,16 +134,16 @@ class FakeKernel {
   }
 
   #create(name: string, words: readonly string[], exist: boolean): string {
-    checkName(name);
+    if (Buffer.byteLength(name) > 31) throw syntax(`setname '${name}' is longer than 31 characters`);
     const [typename, ...options] = words;
     if (typename === undefined) throw new Refusal('Missing second mandatory argument to command create', 2);
     const type = SET_TYPES.find((one) => one === typename);
     if (type === undefined) throw syntax(`typename '${typename}' is unknown`);
-    const set = makeFakeSet(type, toCreateHeader(type, options));
-    if (!this.#types.includes(type)) throw new Refusal('Kernel error received: set type not supported');
+    const header = toCreateHeader(options);
+    const family = header.get('family') === 'inet6' ? 'inet6' : 'inet';
     const old = this.#sets.get(name);
-    if (old === undefined) this.#sets.set(name, set);
-    else if (!exist || old.type !== type || identity(old) !== identity(set)) {
+    if (old === undefined) this.#sets.set(name, { rules: { type, family }, header, entries: new Map() });
+    else if (!exist || old.rules.type !== type || identity(old.header) !== identity(header)) {
       throw new Refusal('Set cannot be created: set with the same name already exists');
     }
     return '';
@@ -169,96 +151,38 @@ class FakeKernel {
 
   /** Everything that ipset checks by itself, at once; what is returned is the kernel's part. */
   #change(command: 'add' | 'del', name: string, words: readonly string[], exist: boolean): () => void {
-    const [element, ...rest] = words;
+    const [text, ...rest] = words;
     const set = this.#find(name);
-    if (element === undefined)
-      throw new Refusal(`Missing second mandatory argument to command ${command}`, 2);
-    const known = command === 'add' ? [...(NET_FLAGS[set.type] ?? []), ...FOR_ALL] : ['before', 'after'];
-    const options = toHeader(rest, known, ENTRY_FLAGS);
-    if (set.type === 'list:set') {
-      return () => {
-        checkExtensions(set, options);
-        if (command === 'add') addMember(this.#sets, set, element, options, exist);
-        else delMember(this.#sets, set, element, options, exist);
-      };
-    }
-    checkSyntax(set, element);
+    if (text === undefined) throw new Refusal(`Missing second mandatory argument to command ${command}`, 2);
+    const isNet = set.rules.type === 'hash:net';
+    const known = command === 'del' ? [] : isNet ? ['timeout', 'nomatch'] : ['timeout'];
+    const options = toHeader(rest, known);
+    checkSyntax(set.rules, text);
     return () => {
-      checkExtensions(set, options);
-      if (command === 'add') addElements(set, element, options, exist, this.#now());
-      else delElements(set, element, exist);
+      if (options.has('timeout') && !set.header.has('timeout'))
+        throw new Refusal('Timeout cannot be used: set was created without timeout support');
+      for (const element of expandElements(set.rules, text)) {
+        if (command === 'add') addElement(set, element, { options, exist, now: this.#now() });
+        else if (!set.entries.delete(element) && !exist)
+          throw new Refusal("Element cannot be deleted from the set: it's not added");
+      }
     };
-  }
-
-  #test(name: string, words: readonly string[]): string {
-    const [element = '', ...rest] = words;
-    const set = this.#find(name);
-    const options = toHeader(
-      rest,
-      NET_FLAGS[set.type]?.filter((option) => option !== 'wildcard') ?? [],
-      ENTRY_FLAGS,
-    );
-    const isIn =
-      set.type === 'list:set'
-        ? testMember(set, element, options)
-        : testElement(set, element, options.has('nomatch'));
-    if (!isIn) throw new Refusal(`${element} is NOT in set ${name}.`);
-    return '';
-  }
-
-  #destroy(name: string, exist: boolean): string {
-    if (exist && !this.#sets.has(name)) return '';
-    this.#find(name);
-    if (this.#references(name) > 0)
-      throw new Refusal('Set cannot be destroyed: it is in use by a kernel component');
-    this.#sets.delete(name);
-    return '';
   }
 
   #swap(from: string, to: string): string {
     const [first, second] = [this.#find(from), this.#sets.get(to)];
     if (second === undefined) throw new Refusal('Sets cannot be swapped: the second set does not exist');
-    if (first.type !== second.type || first.rules.family !== second.rules.family) {
+    if (first.rules.type !== second.rules.type || first.rules.family !== second.rules.family) {
       throw new Refusal('The sets cannot be swapped: their type does not match');
     }
     this.#sets.set(from, second).set(to, first);
     return '';
   }
 
-  #rename(from: string, to: string): string {
-    checkName(to);
-    const set = this.#find(from);
-    if (this.#references(from) > 0)
-      throw new Refusal('Set cannot be renamed: it is in use by another system');
-    if (this.#sets.has(to))
-      throw new Refusal('Set cannot be renamed: a set with the new name already exists');
-    this.#sets.delete(from);
-    this.#sets.set(to, set);
-    return '';
-  }
-
-  #print(command: 'save' | 'list', name: string | undefined, flags: readonly string[]): string {
-    if (flags.includes('-name')) return [...this.#sets.keys()].map((one) => `${one}\n`).join('');
-    // Lists last, as their members must be there before them.
-    const isList = ([, set]: readonly [string, FakeSet]) => Number(set.type === 'list:set');
-    const all = [...this.#sets].sort((a, b) => isList(a) - isList(b));
-    const wanted: [string, FakeSet][] = name === undefined ? all : [[name, this.#find(name)]];
-    if (command === 'save') return wanted.map(([one, set]) => saveText(one, set, this.#now())).join('');
-    const terse = flags.includes('-terse');
-    return wanted
-      .map(([one, set]) => listText(one, set, this.#references(one), terse, this.#now()))
-      .join('\n');
-  }
-
   #find(name: string): FakeSet {
     const set = this.#sets.get(name);
     if (set === undefined) throw new Refusal(NO_SUCH_SET);
     return set;
-  }
-
-  #references(name: string): number {
-    const lists = [...this.#sets.values()].filter(({ type }) => type === 'list:set');
-    return lists.filter(({ entries }) => entries.has(name)).length;
   }
 }
 
@@ -271,17 +195,85 @@ function needed(command: string, word: string | undefined): string {
   return word;
 }
 
-function checkName(name: string): void {
-  if (Buffer.byteLength(name) > 31) throw syntax(`setname '${name}' is longer than 31 characters`);
+/** Reads `option value option …` of which only the known may be, each once. */
+function toHeader(words: readonly string[], known: readonly string[]): Map<string, string> {
+  const header = new Map<string, string>();
+  for (let at = 0; at < words.length; at++) {
+    const option = words[at] ?? '';
+    if (!known.includes(option)) throw new Refusal(`Unknown argument: \`${option}'`, 2);
+    if (header.has(option)) throw syntax(`${option} already specified`);
+    if (option === 'nomatch') header.set(option, '');
+    else {
+      at++;
+      const value = words[at];
+      if (value === undefined) throw new Refusal(`Missing mandatory argument of option \`${option}'`, 2);
+      header.set(option, value);
+    }
+  }
+  checkNumber(header, 'timeout', MAX_TIMEOUT);
+  return header;
+}
+
+function checkNumber(header: Header, option: string, max: number): void {
+  const text = header.get(option);
+  if (text === undefined) return;
+  if (!/^-?\d+$/.test(text)) throw syntax(`'${text}' is invalid as number`);
+  if (Number(text) < 0 || Number(text) > max) throw syntax(`'${text}' is out of range 0-${max}`);
+}
+
+/** The options that a set gets, with the kernel's defaults and corrections. */
+function toCreateHeader(words: readonly string[]): Header {
+  const given = toHeader(words, CREATE_OPTIONS);
+  for (const option of ['hashsize', 'maxelem']) checkNumber(given, option, MAX_NUMBER);
+  const defaults: [string, string][] = [
+    ['family', 'inet'],
+    ['hashsize', '1024'],
+    ['maxelem', '65536'],
+    ['bucketsize', '12'],
+    ['initval', '0x00000000'],
+  ];
+  for (const [option, value] of defaults) if (!given.has(option)) given.set(option, value);
+  const buckets = 2 ** Math.ceil(Math.log2(Number(given.get('hashsize'))));
+  given.set('hashsize', String(Math.max(64, buckets)));
+  return new Map(
+    CREATE_OPTIONS.flatMap((option) => (given.has(option) ? [[option, given.get(option) ?? '']] : [])),
+  );
 }
 
 /**
  * The properties that two sets must share to be the same for -exist: the kernel does not compare
  * families.
  */
-function identity(set: FakeSet): string {
-  const others = ['family', 'hashsize', 'initval', 'bucketsize', 'forceadd'];
-  return headerText(new Map([...set.header].filter(([option]) => !others.includes(option))));
+function identity(header: Header): string {
+  return ['maxelem', 'timeout'].map((option) => header.get(option)).join();
+}
+
+/** Refuses what cannot be parsed; what does not fit the set is the kernel's to say, later. */
+function checkSyntax(rules: ElementRules, text: string): void {
+  try {
+    expandElements(rules, text);
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.message.startsWith('Syntax error')) throw error;
+  }
+}
+
+function addElement(
+  { entries, header }: FakeSet,
+  element: string,
+  { options, exist, now }: { readonly options: Header; readonly exist: boolean; readonly now: number },
+): void {
+  if (entries.has(element) && !exist)
+    throw new Refusal("Element cannot be added to the set: it's already added");
+  if (!entries.has(element) && entries.size >= Number(header.get('maxelem')))
+    throw new Refusal('Hash is full, cannot add more elements');
+  const seconds = Number(options.get('timeout') ?? header.get('timeout') ?? 0);
+  entries.set(element, { options, expires: seconds === 0 ? null : now + seconds * 1000 });
+}
+
+/** Forgets what has gone. */
+function expire(set: FakeSet, now: number): void {
+  for (const [element, { expires }] of set.entries)
+    if (expires !== null && expires <= now) set.entries.delete(element);
 }
 
 /** Runs it for a line of a restore; only refusals of library and kernel name their line. */
@@ -294,51 +286,13 @@ function at<R>(line: number, act: () => R): R {
   }
 }
 
-function toWords(line: string): string[] {
-  return [...line.matchAll(/"([^"]*)"|\S+/g)].flatMap(([whole, quoted]) =>
-    quoted === '' ? [] : [quoted ?? whole],
-  );
-}
-
-function headerText(header: Header): string {
-  // forceadd is in force, but ipset does not print it.
-  const printed = [...header].filter(([option]) => option !== 'forceadd');
-  return printed.map(([option, value]) => (value === '' ? option : `${option} ${value}`)).join(' ');
-}
-
-function saveText(name: string, set: FakeSet, now: number): string {
-  const lines = [`create ${name} ${set.type} ${headerText(set.header)}`];
-  for (const stored of set.entries.values()) lines.push(`add ${name} ${entryText(set, stored, now)}`);
-  return lines.map((line) => `${line}\n`).join('');
-}
-
-function listText(name: string, set: FakeSet, references: number, terse: boolean, now: number): string {
-  const lines = [
-    `Name: ${name}`,
-    `Type: ${set.type}`,
-    'Revision: 0',
-    `Header: ${headerText(set.header)}`,
-    'Size in memory: 0',
-    `References: ${references}`,
-    `Number of entries: ${set.entries.size}`,
-  ];
-  if (!terse)
-    lines.push('Members:', ...[...set.entries.values()].map((stored) => entryText(set, stored, now)));
-  return lines.map((line) => `${line}\n`).join('');
-}
-
-function entryText(set: FakeSet, { element, options, expires }: Stored, now: number): string {
-  const shown = new Map(options);
-  if (set.header.has('timeout'))
-    shown.set('timeout', String(expires === null ? 0 : Math.ceil((expires - now) / 1000)));
-  if (set.header.has('counters')) {
-    for (const counter of ['packets', 'bytes']) shown.set(counter, options.get(counter) ?? '0');
+function saveText(name: string, { rules, header, entries }: FakeSet, now: number): string {
+  const options = [...header].map(([option, value]) => ` ${option} ${value}`).join('');
+  const lines = [`create ${name} ${rules.type}${options}\n`];
+  for (const [element, stored] of entries) {
+    const left = stored.expires === null ? 0 : Math.ceil((stored.expires - now) / 1000);
+    const timeout = header.has('timeout') ? ` timeout ${left}` : '';
+    lines.push(`add ${name} ${element}${timeout}${stored.options.has('nomatch') ? ' nomatch' : ''}\n`);
   }
-  const words = ENTRY_OPTIONS.flatMap((option) => {
-    const value = shown.get(option);
-    if (value === undefined || (option === 'comment' && value === '')) return [];
-    if (option === 'comment') return [`${option} "${value}"`];
-    return [value === '' ? option : `${option} ${value}`];
-  });
-  return [element.parts.join(','), ...words].join(' ');
+  return lines.join('');
 }
