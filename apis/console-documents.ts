@@ -3,8 +3,10 @@
  * audit verdicts, findings of lint, and previews of changes.
  */
 
-import type { Verdict } from './flow.ts';
+import type { FlowAnswer } from './flow.ts';
 import type { NodeFinding } from './lint/finding.ts';
+import type { NodeFlow } from './node-flows.ts';
+import type { UnansweredNode } from './node-question.ts';
 import type { Direction, PolicyTraffic, RuleAction } from './objects.ts';
 import type { CountedRule } from './rule-counts.ts';
 
@@ -46,8 +48,7 @@ export interface DropCount {
 /** Which nodes were asked, of a document that is made of their answers. */
 export interface AskedNodes {
   readonly nodes: readonly string[];
-  /** Those that did not answer, and why. */
-  readonly failed: readonly { readonly node: string; readonly message: string }[];
+  readonly failed: readonly UnansweredNode[];
   /** How many nodes were not asked: ask for them by `?node=`. */
   readonly notAsked: number;
 }
@@ -55,36 +56,28 @@ export interface AskedNodes {
 /** The most nodes that one document asks. */
 export const MOST_ASKED = 64;
 
-/** Denied peers: of the flow inventories, so only those that rules with `enableLogging` denied. */
-export interface DeniedPeers {
-  readonly time: string;
+/** Flows of many nodes: those of `nodewall flows --all-nodes -o json`, equal ones together. */
+export interface FlowsOnNodes {
   readonly asked: AskedNodes;
   /** Most connections first, at most `MOST_PEERS`. */
-  readonly peers: readonly DeniedPeer[];
+  readonly flows: readonly FlowOnNodes[];
   readonly isCut: boolean;
 }
 
 export const MOST_PEERS = 500;
 
-export interface DeniedPeer {
-  /** An address, or a CIDR that stands for many. */
-  readonly peer: string;
-  readonly direction: Direction;
-  readonly traffic: PolicyTraffic;
-  readonly protocol: string | number;
-  /** The server's port; null: it has none, or it stands for many. */
-  readonly port: number | null;
-  /** The verdict on the flows. */
-  readonly verdict: Verdict;
-  /** The rule that decides them now; null: none. */
-  readonly rule: { readonly policy: string; readonly rule: string } | null;
-  /** Whether the rules in force would allow it now. */
-  readonly isAllowedNow: boolean;
-  readonly connections: number;
-  readonly firstSeen: string;
-  readonly lastSeen: string;
+export interface FlowOnNodes
+  extends Pick<NodeFlow, 'direction' | 'traffic' | 'peer' | 'protocol' | 'port' | 'verdict'>,
+    Pick<NodeFlow, 'connections' | 'live' | 'firstSeen' | 'lastSeen'> {
+  /** The decision of the rules in force; null: none are in force. */
+  readonly decision: Pick<FlowAnswer, 'verdict' | 'policy' | 'rule'> | null;
   /** Sorted. */
   readonly nodes: readonly string[];
+}
+
+/** Denied flows: as inventories know them, so only those that rules with `enableLogging` denied. */
+export interface DeniedPeers extends FlowsOnNodes {
+  readonly time: string;
 }
 
 /** Verdicts that Audit policies would have given. */
@@ -205,16 +198,4 @@ export interface PreviewRow {
 }
 
 /** Flows that are seen now and would be denied. */
-export type PreviewImpact =
-  | { readonly reason: string }
-  | {
-      readonly asked: AskedNodes;
-      /** Most connections first, at most `MOST_PEERS`. */
-      readonly newlyDenied: readonly ImpactKind[];
-      readonly isCut: boolean;
-    };
-
-export interface ImpactKind extends Omit<DeniedPeer, 'verdict' | 'isAllowedNow'> {
-  /** Connections now, which would go on until they end; null: not known. */
-  readonly live: number | null;
-}
+export type PreviewImpact = { readonly reason: string } | FlowsOnNodes;

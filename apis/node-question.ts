@@ -66,6 +66,12 @@ export const NODE_ANSWER = either(
   object({ id: ID, ...PROBLEM }, { isRefused: FLAG }),
 );
 
+/** A node that was asked, and why there is no answer of it. */
+export interface UnansweredNode {
+  readonly node: string;
+  readonly error: string;
+}
+
 /**
  * The message that one controller passes on to another; a question is answered with Answered, or
  * `{}`.

@@ -3,6 +3,7 @@ import { explainMany } from '../agent/observe/indexed-rules.ts';
 import type { Compiled } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { FlowAnswer } from '../apis/flow.ts';
+import type { UnansweredNode } from '../apis/node-question.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { compiler } from '../controller/compile/compile.ts';
@@ -91,7 +92,7 @@ async function ofCluster(request: KubeApi, options: ImpactOptions, config: Confi
   if (node !== undefined && !before.nodeAddresses.has(node))
     throw new CommandError(EXIT.usage, `--node: the cluster has no Node ${node}`);
   const asked = node === undefined ? concerned : concerned.filter((one) => one === node);
-  const failed: { node: string; error: string }[] = [];
+  const failed: UnansweredNode[] = [];
   const hasNames = [...before.addressSets.values()].some((set) => set.names.length > 0);
   const ask = async (name: string): Promise<NodeImpact> => impact.of(await seenBy(request, name, hasNames));
   const fail = (name: string, error: string): void => {

@@ -1,5 +1,5 @@
 import { css, html, LitElement, nothing, svg, type TemplateResult } from 'lit';
-import type { DeniedPeers, DropCount, DropRule, Drops } from '../../apis/console-documents.ts';
+import type { DeniedPeers, DropCount, DropRule, Drops, FlowOnNodes } from '../../apis/console-documents.ts';
 import { getDocument } from '../data/api.ts';
 import { type Column, dataTable } from '../view/data-table.ts';
 import { explainLink } from '../view/links.ts';
@@ -176,7 +176,7 @@ export class DropsPage extends LitElement {
     `;
   }
 
-  #denied({ asked, peers, isCut, time }: DeniedPeers): TemplateResult {
+  #denied({ asked, flows, isCut, time }: DeniedPeers): TemplateResult {
     return html`
       <p class="muted">
         Of the nodes' flow inventories as of ${timeText(time)}: only rules with <code>enableLogging: true</code> leave a
@@ -184,16 +184,19 @@ export class DropsPage extends LitElement {
       </p>
       ${askedText(asked)}
       ${
-        peers.length === 0 ? html`<p class="muted">These nodes know of no denied peer.</p>` : peerTable(peers)
+        flows.length === 0 ? html`<p class="muted">These nodes know of no denied peer.</p>` : peerTable(flows)
       }
       ${isCut ? html`<p class="muted">There are more; these have the most connections.</p>` : nothing}
     `;
   }
 }
 
-function ruleNow({ rule, isAllowedNow }: DeniedPeers['peers'][number]): TemplateResult {
-  const name = rule === null ? html`<span class="muted">no rule</span>` : html`${rule.policy}/${rule.rule}`;
-  return isAllowedNow ? html`${name} <span class="good">allowed now</span>` : name;
+function ruleNow({ decision }: FlowOnNodes): TemplateResult {
+  const name =
+    decision?.rule == null
+      ? html`<span class="muted">no rule</span>`
+      : html`${decision.policy}/${decision.rule}`;
+  return decision?.verdict === 'Allow' ? html`${name} <span class="good">allowed now</span>` : name;
 }
 
 function dayChart({ total, step, lastStep }: Drops, count: number): TemplateResult {
@@ -211,10 +214,10 @@ function dayChart({ total, step, lastStep }: Drops, count: number): TemplateResu
   });
 }
 
-function peerTable(peers: DeniedPeers['peers']): TemplateResult {
+function peerTable(flows: readonly FlowOnNodes[]): TemplateResult {
   return dataTable({
     name: { id: 'peers' },
-    rows: peers,
+    rows: flows,
     columns: [
       { title: 'Peer', style: 'name', cell: ({ peer }) => peer },
       { title: 'Direction', style: 'short', cell: ({ direction }) => direction },
@@ -228,7 +231,7 @@ function peerTable(peers: DeniedPeers['peers']): TemplateResult {
         title: 'Explain',
         isTitleHidden: true,
         style: 'short',
-        cell: (peer) => explainLink(peer, peer.nodes[0]),
+        cell: (flow) => explainLink(flow, flow.nodes[0]),
       },
     ],
   });

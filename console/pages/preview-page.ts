@@ -230,16 +230,16 @@ function impactTable(impact: PreviewImpact): TemplateResult {
   if ('reason' in impact)
     return html`<h2>Impact</h2>
       <p class="muted">Not known: ${impact.reason}</p>`;
-  const { asked, newlyDenied, isCut } = impact;
+  const { asked, flows, isCut } = impact;
   return html`
     <h2 id="impact">Impact on flows that nodes have seen</h2>
     ${askedText(asked)}
     ${
-      newlyDenied.length === 0
+      flows.length === 0
         ? html`<p>None of the flows that these nodes know would be denied.</p>`
         : dataTable({
             name: { id: 'impact' },
-            rows: newlyDenied,
+            rows: flows,
             rowStyle: () => 'denied',
             columns: [
               { title: 'Newly denied peer', style: 'name', cell: ({ peer }) => peer },
@@ -255,12 +255,13 @@ function impactTable(impact: PreviewImpact): TemplateResult {
               {
                 title: 'By rule',
                 style: 'name',
-                cell: ({ rule }) => (rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`),
+                cell: ({ decision }) =>
+                  decision?.rule == null ? 'no rule' : `${decision.policy}/${decision.rule}`,
               },
               { title: 'Nodes', cell: ({ nodes }) => namesText(nodes) },
             ],
           })
     }
-    ${isCut ? html`<p class="muted">There are more than these ${countText(newlyDenied.length, 'kind')}.</p>` : nothing}
+    ${isCut ? html`<p class="muted">There are more than these ${countText(flows.length, 'kind')}.</p>` : nothing}
   `;
 }

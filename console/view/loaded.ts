@@ -156,7 +156,7 @@ export function askedText({ nodes, failed, notAsked }: AskedNodes): TemplateResu
         : html`<ul class="failed">
           ${failed
             .slice(0, MOST_NAMED)
-            .map(({ node, message }) => html`<li><b>${node}</b> did not answer: ${message}</li>`)}
+            .map(({ node, error }) => html`<li><b>${node}</b> did not answer: ${error}</li>`)}
           ${failed.length > MOST_NAMED ? html`<li>${countText(failed.length - MOST_NAMED, 'more node')}</li>` : nothing}
         </ul>`
     }

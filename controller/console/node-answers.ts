@@ -1,38 +1,24 @@
 import {
   type AskedNodes,
-  type DeniedPeer,
   type DeniedPeers,
+  type FlowOnNodes,
+  type FlowsOnNodes,
   MOST_ASKED,
   MOST_PEERS,
 } from '../../apis/console-documents.ts';
-import type { Verdict } from '../../apis/flow.ts';
-import type { NodeQuestion, QuestionAnswer } from '../../apis/node-question.ts';
-import type { Direction, PolicyTraffic, RuleAction } from '../../apis/objects.ts';
+import { type NodeFlow, parseNodeFlows } from '../../apis/node-flows.ts';
+import type { NodeQuestion, QuestionAnswer, UnansweredNode } from '../../apis/node-question.ts';
+import type { Direction, RuleAction } from '../../apis/objects.ts';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { utcText } from '../../lib/process/clock.ts';
-import { atOnce } from '../../lib/process/lane.ts';
+import { compareText } from '../../lib/sharing/lists.ts';
+import { present } from '../../lib/sharing/present.ts';
+import { askEach } from '../kubeapi/ask-nodes.ts';
 
 /**
  * Nodes' answers (agent/inspect), as far as the console shows them. A node may be compromised:
  * values that are not of the right type are left out, and texts are cut.
  */
-
-/** A kind of flows of a node's inventory. */
-export interface FlowOfNode {
-  readonly direction: Direction;
-  readonly traffic: PolicyTraffic;
-  readonly peer: string;
-  readonly protocol: string | number;
-  readonly port: number | null;
-  readonly icmpType: number | null;
-  readonly verdict: Verdict;
-  readonly connections: number;
-  readonly live: number | null;
-  readonly firstSeen: string;
-  readonly lastSeen: string;
-  readonly decision: { readonly verdict: Verdict; readonly rule: RuleName | null } | null;
-}
 
 interface RuleName {
   readonly policy: string;
@@ -50,35 +36,7 @@ export interface RecordOfNode extends RuleName {
 }
 
 const LONGEST = 256;
-const VERDICTS = ['Allow', 'Drop', 'Reject'] as const satisfies readonly Verdict[];
-const ACTIONS = [...VERDICTS, 'Pass'] as const satisfies readonly RuleAction[];
-
-export function flowsOfNode(answer: unknown): FlowOfNode[] {
-  return fieldsIn(answer, 'flows').flatMap((flow) => {
-    const [direction, verdict] = [directionOf(flow), oneOf(VERDICTS, flow.verdict)];
-    const [peer, firstSeen, lastSeen] = [place(flow.peer), time(flow.firstSeen), time(flow.lastSeen)];
-    if (direction === null || verdict === null || peer === null || firstSeen === null || lastSeen === null)
-      return [];
-    const decision = asFields(flow.decision);
-    const decided = oneOf(VERDICTS, decision?.verdict);
-    return [
-      {
-        direction,
-        traffic: flow.traffic === 'NodePort' ? ('NodePort' as const) : ('Host' as const),
-        peer,
-        protocol: protocol(flow.protocol),
-        port: count(flow.port),
-        verdict,
-        firstSeen,
-        lastSeen,
-        connections: count(flow.connections) ?? 0,
-        icmpType: count(flow.icmpType),
-        live: count(flow.live),
-        decision: decided === null ? null : { verdict: decided, rule: ruleName(decision) },
-      },
-    ];
-  });
-}
+const ACTIONS = ['Allow', 'Drop', 'Reject', 'Pass'] as const satisfies readonly RuleAction[];
 
 /** The records, and whether the node has more. */
 export function recordsOfNode(answer: unknown): {
@@ -126,12 +84,6 @@ function text(value: unknown): string | null {
   return typeof value === 'string' ? value.slice(0, LONGEST) : null;
 }
 
-/** An address or a network: what is none would be compared with rules as any address. */
-function place(value: unknown): string | null {
-  const given = text(value);
-  return given !== null && (parseAddress(given) !== null || parseCidr(given) !== null) ? given : null;
-}
-
 function time(value: unknown): string | null {
   const milliseconds = typeof value === 'string' ? Date.parse(value) : Number.NaN;
   return Number.isNaN(milliseconds) ? null : utcText(milliseconds);
@@ -159,19 +111,16 @@ export async function askNodes(
   take: (node: string, about: NodeQuestion['about'], answer: unknown) => void,
 ): Promise<AskedNodes> {
   const asked = nodes.slice(0, MOST_ASKED);
-  const failed: AskedNodes['failed'][number][] = [];
-  await atOnce(asked, AT_ONCE, async (node) => {
-    try {
-      for (const question of questions) {
-        const answered = await ask(node, question);
-        if ('problem' in answered) throw new Error(answered.problem);
-        take(node, question.about, JSON.parse(answered.text));
-      }
-    } catch (error) {
-      failed.push({ node, message: (error as Error).message });
+  const failed: UnansweredNode[] = [];
+  const askOne = async (node: string): Promise<void> => {
+    for (const question of questions) {
+      const answered = await ask(node, question);
+      if ('problem' in answered) throw new Error(answered.problem);
+      take(node, question.about, JSON.parse(answered.text));
     }
-  });
-  failed.sort((a, b) => (a.node < b.node ? -1 : 1));
+  };
+  await askEach(asked, askOne, (node, error) => failed.push({ node, error }), AT_ONCE);
+  failed.sort((a, b) => compareText(a.node, b.node));
   return { nodes: asked, failed, notAsked: Math.max(0, all - asked.length) };
 }
 
@@ -183,34 +132,57 @@ export async function deniedPeers(
   whom: { readonly ask: AskNode; readonly nodes: readonly string[]; readonly all: number },
   now: () => Date,
 ): Promise<DeniedPeers> {
-  const peers = new Map<string, DeniedPeer>();
+  const sums = new FlowSums();
   const asked = await askNodes(whom, [DENIED], (node, _, answer) => {
-    for (const flow of flowsOfNode(answer)) add(peers, node, flow);
+    for (const flow of parseNodeFlows(answer).flows) sums.add(node, flow);
   });
-  const all = [...peers.values()].sort(
-    (a, b) => b.connections - a.connections || (a.lastSeen > b.lastSeen ? -1 : 1),
-  );
-  const isCut = all.length > MOST_PEERS;
-  return { time: now().toISOString(), asked, peers: all.slice(0, MOST_PEERS), isCut };
+  return { time: now().toISOString(), asked, ...sums.first() };
 }
 
-function add(peers: Map<string, DeniedPeer>, node: string, flow: FlowOfNode): void {
-  const { direction, traffic, peer, protocol, port, verdict, decision } = flow;
-  const rule = decision?.rule ?? null;
-  const isAllowedNow = decision?.verdict === 'Allow';
-  const of = { peer, direction, traffic, protocol, port, verdict, rule, isAllowedNow };
-  const key = JSON.stringify(of);
-  const known = peers.get(key);
-  peers.set(key, {
-    ...of,
-    connections: (known?.connections ?? 0) + flow.connections,
-    firstSeen: earlier(known?.firstSeen, flow.firstSeen),
-    lastSeen: later(known?.lastSeen, flow.lastSeen),
-    nodes: withNode(known?.nodes, node),
-  });
+/** Characters: a longer one has names that no policy has. */
+const LONGEST_KEY = 1_500;
+
+/** Flows of nodes, equal ones added up. */
+export class FlowSums {
+  readonly #flows = new Map<string, FlowOnNodes>();
+
+  add(node: string, { direction, traffic, peer, protocol, port, verdict, ...flow }: NodeFlow): void {
+    const { verdict: decided, policy, rule } = flow.decision ?? {};
+    const decision = decided && { verdict: decided, policy: policy ?? null, rule: rule ?? null };
+    const of = {
+      direction,
+      traffic,
+      peer,
+      protocol,
+      ...present({ port }),
+      verdict,
+      decision: decision ?? null,
+    };
+    const key = JSON.stringify(of);
+    if (key.length > LONGEST_KEY) return;
+
+    const known = this.#flows.get(key);
+    const { live, connections, firstSeen, lastSeen } = flow;
+    this.#flows.set(key, {
+      ...of,
+      connections: (known?.connections ?? 0) + connections,
+      live: live === null && known?.live == null ? null : (known?.live ?? 0) + (live ?? 0),
+      firstSeen: earlier(known?.firstSeen, firstSeen),
+      lastSeen: later(known?.lastSeen, lastSeen),
+      nodes: withNode(known?.nodes, node),
+    });
+  }
+
+  /** Those with most connections, at most `MOST_PEERS`. */
+  first(): Pick<FlowsOnNodes, 'flows' | 'isCut'> {
+    const all = [...this.#flows.values()].sort(
+      (a, b) => b.connections - a.connections || Date.parse(b.lastSeen) - Date.parse(a.lastSeen),
+    );
+    return { flows: all.slice(0, MOST_PEERS), isCut: all.length > MOST_PEERS };
+  }
 }
 
-export function earlier(a: string | undefined, b: string): string {
+function earlier(a: string | undefined, b: string): string {
   return a !== undefined && Date.parse(a) < Date.parse(b) ? a : b;
 }
 

@@ -1,30 +1,18 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Config } from '../../apis/config.ts';
-import {
-  type ImpactKind,
-  type Lint,
-  MOST_PEERS,
-  type Preview,
-  type PreviewImpact,
-} from '../../apis/console-documents.ts';
+import type { Lint, Preview, PreviewImpact } from '../../apis/console-documents.ts';
 import { mayBeInRow } from '../../apis/difference/row.ts';
 import type { Flow } from '../../apis/flow.ts';
+import { type NodeFlow, parseNodeFlows } from '../../apis/node-flows.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import { siblingModule } from '../../lib/process/exit.ts';
 import { CostQueue } from '../../lib/process/fair-queue.ts';
 import type { MirroredProcess } from '../../lib/process/mirrored-process.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { mirroredObjects } from '../impact/object-mirror.ts';
-import {
-  type AskNode,
-  askNodes,
-  earlier,
-  type FlowOfNode,
-  flowsOfNode,
-  later,
-  withNode,
-} from './node-answers.ts';
+import { type AskNode, askNodes, FlowSums } from './node-answers.ts';
 import type { DeniedRows } from './preview.ts';
 import type { SurveyAnswer, SurveyChildQuestion, SurveyQuestion } from './survey-child.ts';
 
@@ -185,45 +173,28 @@ async function previewImpact(
   const groups = new Map(denied.flatMap((group) => group.nodes.map((node) => [node, group])));
   const nodes = [...groups.keys()].sort();
   if (nodes.length === 0) return { reason: 'nothing that is allowed now would be denied' };
-  const seen: { readonly node: string; readonly flow: FlowOfNode }[] = [];
+  const seen: { readonly node: string; readonly flow: NodeFlow }[] = [];
   const asked = await askNodes({ ask, nodes, all: nodes.length }, [SEEN], (node, _, answer) => {
-    for (const flow of flowsOfNode(answer)) if (flow.verdict === 'Allow') seen.push({ node, flow });
+    for (const flow of parseNodeFlows(answer).flows) if (flow.verdict === 'Allow') seen.push({ node, flow });
   });
-  const kinds = new Map<string, ImpactKind>();
+  const sums = new FlowSums();
   for (const [i, { node, flow }] of seen.entries()) {
     if (i % AT_ONCE === AT_ONCE - 1) await turn();
     const { rows = [] } = groups.get(node) ?? {};
-    const asFlow = toFlow(flow);
-    if (rows.some((row) => mayBeInRow(row, asFlow))) add(kinds, node, flow);
+    const common = commonFlow(flow);
+    if (rows.some((row) => mayBeInRow(row, common))) sums.add(node, flow);
   }
-  const all = [...kinds.values()].sort((a, b) => b.connections - a.connections);
-  return { asked, newlyDenied: all.slice(0, MOST_PEERS), isCut: all.length > MOST_PEERS };
+  return { asked, ...sums.first() };
 }
 
-/** A kind that stands for many becomes a flow with their common fields. */
-function toFlow({ direction, traffic, peer, protocol, port, icmpType }: FlowOfNode): Flow {
+/** A flow with the fields that all flows of the kind have. */
+function commonFlow({ direction, traffic, peer, protocol, port, icmpType }: NodeFlow): Flow {
   const isOne = !peer.includes('/');
   return {
     direction,
     traffic,
-    protocol: protocol as NonNullable<Flow['protocol']>,
+    protocol,
     ...(isOne ? { [direction === 'ingress' ? 'src' : 'dst']: peer } : {}),
-    ...(port === null ? {} : { dstPort: port }),
-    ...(icmpType === null ? {} : { icmpType }),
+    ...present({ dstPort: port, icmpType }),
   };
-}
-
-function add(kinds: Map<string, ImpactKind>, node: string, flow: FlowOfNode): void {
-  const { direction, traffic, peer, protocol, port, decision } = flow;
-  const of = { peer, direction, traffic, protocol, port, rule: decision?.rule ?? null };
-  const key = JSON.stringify(of);
-  const known = kinds.get(key);
-  kinds.set(key, {
-    ...of,
-    connections: (known?.connections ?? 0) + flow.connections,
-    live: flow.live === null && known?.live == null ? null : (known?.live ?? 0) + (flow.live ?? 0),
-    firstSeen: earlier(known?.firstSeen, flow.firstSeen),
-    lastSeen: later(known?.lastSeen, flow.lastSeen),
-    nodes: withNode(known?.nodes, node),
-  });
 }

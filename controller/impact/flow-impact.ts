@@ -2,6 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Flow, FlowAnswer } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import { isFolded, type Missed, type NodeFlow, type NodeFlows } from '../../apis/node-flows.ts';
+import type { UnansweredNode } from '../../apis/node-question.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { type DiffSide, ownersOf } from '../difference/row-text.ts';
 import { nodeViewer } from '../publish/node-view.ts';
@@ -22,7 +23,7 @@ export interface FoundImpact {
   /** Sorted. */
   readonly nodes: readonly NodeImpact[];
   /** Nodes whose rules the change touches, and that did not answer, with the reason. */
-  readonly failed: readonly { readonly node: string; readonly error: string }[];
+  readonly failed: readonly UnansweredNode[];
   /** Nodes whose rules it does not touch: they were not asked. */
   readonly untouched: number;
 }

@@ -261,7 +261,7 @@ describe('the console', function () {
         remark: 'a remark',
       },
       drops: { ...documents.drops, total, rules: [], nodes: [] },
-      peers: { ...documents.peers, peers: [] },
+      peers: { ...documents.peers, flows: [] },
       audit: { ...documents.audit, rules: [], peers: [] },
       lint: { ...documents.lint, findings: [] },
     };

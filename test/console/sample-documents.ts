@@ -5,6 +5,7 @@ import type {
   DeniedPeers,
   DropCount,
   Drops,
+  FlowOnNodes,
   Lint,
   Preview,
 } from '../../apis/console-documents.ts';
@@ -16,7 +17,7 @@ const STEPS = 288;
 
 const ASKED: AskedNodes = {
   nodes: ['cp-01', 'worker-02', 'worker-05'],
-  failed: [{ node: 'worker-05', message: 'no answer within 4 s' }],
+  failed: [{ node: 'worker-05', error: 'no answer within 4 s' }],
   notAsked: 21,
 };
 
@@ -66,31 +67,38 @@ export function sampleDrops(): Drops {
   };
 }
 
-export function samplePeers(): DeniedPeers {
-  const peer = (address: string, port: number, connections: number, policy: string, rule: string) => ({
-    peer: address,
+function sampleFlow(
+  peer: string,
+  port: number,
+  connections: number,
+  [policy, rule]: readonly [policy: string | null, rule: string | null],
+): FlowOnNodes {
+  return {
+    direction: 'ingress',
+    traffic: 'Host',
+    peer,
+    protocol: 'tcp',
     port,
+    verdict: 'Drop',
     connections,
-    rule: { policy, rule },
-    ...({
-      direction: 'ingress',
-      traffic: 'Host',
-      protocol: 'tcp',
-      verdict: 'Drop',
-      isAllowedNow: false,
-    } as const),
+    live: null,
     firstSeen: before(80_000),
     lastSeen: before(port),
+    decision: { verdict: 'Drop', policy, rule },
     nodes: ['cp-01', 'worker-02'],
-  });
+  };
+}
+
+export function samplePeers(): DeniedPeers {
+  const monitoring = { verdict: 'Allow', policy: 'node-exporter', rule: 'monitoring' } as const;
   return {
     time: SAMPLE_TIME,
     asked: ASKED,
-    peers: [
-      peer('203.0.113.0/24', 22, 18_204, 'protect-ssh', 'drop-ssh'),
-      peer('198.51.100.7', 23, 2_310, 'close-telnet', 'drop-telnet'),
-      { ...peer('10.0.0.9', 9100, 96, 'node-exporter', 'monitoring'), isAllowedNow: true },
-      peer('2001:db8::9', 5432, 12, 'worker-rest', 'rest'),
+    flows: [
+      sampleFlow('203.0.113.0/24', 22, 18_204, ['protect-ssh', 'drop-ssh']),
+      sampleFlow('198.51.100.7', 23, 2_310, ['close-telnet', 'drop-telnet']),
+      { ...sampleFlow('10.0.0.9', 9100, 96, [null, null]), decision: monitoring },
+      sampleFlow('2001:db8::9', 5432, 12, ['worker-rest', 'rest']),
     ],
     isCut: false,
   };
@@ -257,19 +265,12 @@ export function samplePreview(): Preview {
     noDifference: null,
     impact: {
       asked: ASKED,
-      newlyDenied: [
+      flows: [
         {
-          peer: '10.0.0.7',
-          direction: 'ingress',
-          traffic: 'Host',
-          protocol: 'tcp',
-          port: 22,
-          rule: { policy: 'protect-ssh', rule: 'drop-ssh' },
-          connections: 41,
+          ...sampleFlow('10.0.0.7', 22, 41, ['protect-ssh', 'drop-ssh']),
           live: 2,
           firstSeen: before(400_000),
           lastSeen: before(640),
-          nodes: ['cp-01', 'worker-02'],
         },
       ],
       isCut: false,

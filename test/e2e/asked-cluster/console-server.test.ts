@@ -138,15 +138,15 @@ kernelSuite('the console of a cluster', () => {
     await until('the inventory has the denied flow', async () => {
       await story.sees('other0', NODE, 80, 'closed');
       peers = await document<DeniedPeers>('overviews/peers');
-      return peers.peers.some(({ port }) => port === 80);
+      return peers.flows.some(({ port }) => port === 80);
     });
-    const found = (peers as DeniedPeers | null)?.peers.find(({ port }) => port === 80);
+    const found = (peers as DeniedPeers | null)?.flows.find(({ port }) => port === 80);
     assert.deepEqual(
-      [found?.verdict, found?.rule, found?.nodes, found?.isAllowedNow],
-      ['Drop', { policy: 'web', rule: 'close' }, [NODE], false],
+      [found?.verdict, found?.decision, found?.nodes],
+      ['Drop', { verdict: 'Drop', policy: 'web', rule: 'close' }, [NODE]],
     );
     const one = await document<DeniedPeers>('overviews/peers?node=worker-2');
-    assert.deepEqual([one.asked.nodes, one.asked.notAsked, one.peers], [['worker-2'], 2, []]);
+    assert.deepEqual([one.asked.nodes, one.asked.notAsked, one.flows], [['worker-2'], 2, []]);
     assert.equal((await jane.ask(`${CONSOLE_API}/overviews/peers?node=nobody`)).status, 404);
   });
 
@@ -204,7 +204,7 @@ kernelSuite('the console of a cluster', () => {
     await until('worker-1 has seen a connection to port 22', async () => {
       await story.sees('other0', NODE, 22, 'open');
       const { impact } = await preview(yaml);
-      return 'newlyDenied' in impact && impact.newlyDenied.some(({ port }) => port === 22);
+      return 'flows' in impact && impact.flows.some(({ port }) => port === 22);
     });
     const found = await preview(yaml);
     assert.deepEqual(found.objects, [{ kind: 'ClusterNetworkPolicy', name: 'web', change: 'replaced' }]);
@@ -220,8 +220,8 @@ kernelSuite('the console of a cluster', () => {
       JSON.stringify(closed('all', 1, { ingress: [{ name: 'rest', action: 'Drop' }] })),
     );
     assert.ok(all.problems.some(({ severity, message }) => severity === 'warning' && /SSH/.test(message)));
-    assert.ok('newlyDenied' in found.impact);
-    const denied = found.impact.newlyDenied.filter(({ port }) => port === 22);
+    assert.ok('flows' in found.impact);
+    const denied = found.impact.flows.filter(({ port }) => port === 22);
     assert.deepEqual(
       denied.map(({ nodes }) => nodes),
       [[NODE], [NODE]].slice(0, denied.length),
