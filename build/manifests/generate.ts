@@ -7,6 +7,8 @@ import { customResourceDefinitions } from '../../apis/schema/crd.ts';
 import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
 import { CHART, chartFiles } from './chart/chart-files.ts';
+import { compatibilityPage } from './compatibility/page.ts';
+import { readResults } from './compatibility/results.ts';
 import { monitoringFiles } from './monitoring/rules.ts';
 
 const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
@@ -26,13 +28,19 @@ export function crdFiles(): Map<URL, string> {
 
 /**
  * All that `npm run generate` writes: the CustomResourceDefinitions, the tables of docs/metrics.md,
- * the dashboards, and the alerts with their runbooks.
+ * docs/compatibility.md, the dashboards, and the alerts with their runbooks.
  */
 export async function generatedFiles(): Promise<Map<URL, string>> {
-  return new Map([...crdFiles(), [METRICS_PAGE, await metricsPage()], ...monitoringFiles()]);
+  return new Map([
+    ...crdFiles(),
+    [METRICS_PAGE, await metricsPage()],
+    [COMPATIBILITY_PAGE, compatibilityPage(readResults())],
+    ...monitoringFiles(),
+  ]);
 }
 
 const METRICS_PAGE = new URL('../../docs/metrics.md', import.meta.url);
+const COMPATIBILITY_PAGE = new URL('../../docs/compatibility.md', import.meta.url);
 
 interface Documented {
   readonly name: string;

@@ -5,12 +5,11 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { debianSources } from '../../build/images/mmdebstrap.ts';
+import type { KERNELS } from '../../build/manifests/compatibility/matrix.ts';
 import { cached } from '../../build/programs/cache.ts';
 import { output, run, unpackDebianPackage } from '../../build/programs/command.ts';
 
-/** Linux 5.10, 6.1, 6.12, and the newest that Debian has. */
-export const SUITES = ['bullseye', 'bookworm', 'trixie', 'sid'] as const;
-type Suite = (typeof SUITES)[number];
+type Suite = (typeof KERNELS)[number]['debian'];
 
 export interface GuestKernel {
   readonly image: string;

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { KERNELS, MATRIX_SUITES } from './matrix.ts';
+import { compatibilityPage } from './page.ts';
+import { type Cell, mergeResult, readResults } from './results.ts';
+
+const CELL: Cell = {
+  kernel: 'bookworm',
+  suite: 'demo',
+  result: 'passed',
+  release: '6.1.0-50-amd64',
+  isEmulated: true,
+  date: '2026-11-30',
+  revision: '61f3259c',
+  passed: 1,
+  failed: 0,
+  skipped: 0,
+  failures: [],
+  skips: [],
+};
+
+const rowOf = (page: string, suite: string): string =>
+  page.split('\n').find((line) => line.startsWith(`| **${suite}**`)) ?? '';
+
+describe('docs/compatibility.md', () => {
+  it('says of each cell when it was run, at which revision, or that it was not', () => {
+    const row = rowOf(compatibilityPage([CELL]), 'demo');
+    assert.deepEqual(row.split(' | ').slice(1), [
+      'not run',
+      '1 passed<br>2026-11-30, 61f3259c',
+      'not run',
+      'not run |',
+    ]);
+    const none = compatibilityPage([]);
+    for (const { name } of MATRIX_SUITES)
+      assert.equal(rowOf(none, name).split('not run').length, KERNELS.length + 1, name);
+  });
+
+  it('names what failed, what did not end, and why tests were skipped', () => {
+    const page = compatibilityPage([
+      { ...CELL, result: 'failed', passed: 2, failed: 1, failures: ['a | b\nc'] },
+      { ...CELL, kernel: 'sid', release: '7.1', result: 'unfinished', passed: 0, failures: ['late'] },
+      { ...CELL, suite: 'verdicts', skipped: 3, skips: ['no IPVS'] },
+      { ...CELL, suite: 'verdicts', kernel: 'sid', release: '7.1', skipped: 3, skips: ['no IPVS'] },
+    ]);
+    assert.match(rowOf(page, 'demo'), /\| 2 passed, \*\*1 failed\*\*<br>.* \| \*\*did not end\*\*<br>/);
+    assert.match(page, /^\| demo \| 6\.1\.0-50-amd64 \| a \\\| b c \|\n\| demo \| 7\.1 \| late \|$/m);
+    assert.match(page, /^\| verdicts \| 6\.1\.0-50-amd64, 7\.1 \| no IPVS \|$/m);
+  });
+
+  it('has results of its own matrix alone', () => {
+    const suites = MATRIX_SUITES.map(({ name }) => name);
+    const kernels: readonly string[] = KERNELS.map(({ debian }) => debian);
+    const others = readResults().filter(
+      ({ kernel, suite }) => !kernels.includes(kernel) || !suites.includes(suite),
+    );
+    assert.deepEqual(others, []);
+  });
+});
+
+describe('a result', () => {
+  it('takes the place of the one before, and leaves the other cells', () => {
+    const other = { ...CELL, suite: 'boot' };
+    const older = { ...CELL, kernel: 'bullseye' };
+    const newer = { ...CELL, date: '2026-12-01' };
+    const removed = { ...CELL, suite: 'no longer there' };
+    assert.deepEqual(mergeResult([other, removed, CELL, older], newer), [older, newer, other]);
+  });
+});

@@ -1,0 +1,92 @@
+/** docs/compatibility.md, made of the results. */
+import { KERNELS, MATRIX_SUITES } from './matrix.ts';
+import type { Cell } from './results.ts';
+
+const HEAD = `# Compatibility
+
+<!-- Made from build/manifests/compatibility by \`npm run generate\`; edit there. -->
+
+Suites of the project in virtual machines with other kernels, those of Debian's releases; the system beside them is the
+same in all, Debian 12. Each cell has the number of tests, the date, and the revision of the repository (\`+\`: with
+changes that were not committed). \`npm run test:long -- guests\` runs them and records the results here
+([test/guests](../test/guests/README.md)).
+
+A cell that says "not run" claims nothing. All suites run on the machine of the developers too (Linux 6.18) with each
+\`npm test\`.
+`;
+
+/** Equal results are equal bytes. */
+export function compatibilityPage(cells: readonly Cell[]): string {
+  const matrix = table(
+    ['suite', ...KERNELS.map(({ debian, title }) => headOf(title, debian, cells))],
+    MATRIX_SUITES.map(({ name, shows }) => [`**${name}**: ${shows}`, ...cellsOf(name, cells)]),
+  );
+  return [
+    HEAD,
+    howOf(cells),
+    matrix,
+    '',
+    ...section('Failed', ['suite', 'Linux', 'test'], failuresOf(cells)),
+    '',
+    ...section('Skipped', ['suite', 'Linux', 'why'], skipsOf(cells)),
+    '',
+  ].join('\n');
+}
+
+function howOf(cells: readonly Cell[]): string {
+  const emulated = cells.filter(({ isEmulated }) => isEmulated).length;
+  return `Of ${cells.length} cells that were run, ${emulated} were emulated, with one processor: these say nothing of speed, nor of
+what happens between processors.
+`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [head, head.map(() => '---'), ...rows];
+  return lines.map((fields) => `| ${fields.join(' | ')} |`).join('\n');
+}
+
+/** A kernel's title, with the releases that were tried. */
+function headOf(title: string, debian: string, cells: readonly Cell[]): string {
+  const releases = cells.filter(({ kernel }) => kernel === debian).map(({ release }) => release);
+  return [title, ...[...new Set(releases)].sort()].join('<br>');
+}
+
+function cellsOf(name: string, cells: readonly Cell[]): string[] {
+  return KERNELS.map(({ debian }) =>
+    textOf(cells.find(({ kernel, suite }) => kernel === debian && suite === name)),
+  );
+}
+
+function textOf(cell: Cell | undefined): string {
+  if (cell === undefined) return 'not run';
+  const { result, passed, failed, skipped, date, revision } = cell;
+  const counts = [`${passed} passed`];
+  if (failed > 0) counts.push(`**${failed} failed**`);
+  if (skipped > 0) counts.push(`${skipped} skipped`);
+  const text = result === 'unfinished' ? '**did not end**' : counts.join(', ');
+  return `${text}<br>${date}, ${revision}`;
+}
+
+function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  return [`## ${title}`, rows.length === 0 ? 'None of what was run.' : table(head, rows)];
+}
+
+function failuresOf(cells: readonly Cell[]): string[][] {
+  return cells.flatMap(({ suite, release, failures }) =>
+    failures.map((failure) => [suite, release, inTable(failure)]),
+  );
+}
+
+/** Each reason of a suite once, with the kernels that have it. */
+function skipsOf(cells: readonly Cell[]): string[][] {
+  const all = cells.flatMap(({ suite, release, skips }) => skips.map((why) => ({ suite, release, why })));
+  return [...Map.groupBy(all, ({ suite, why }) => JSON.stringify([suite, why])).values()].map((found) => {
+    const [{ suite, why } = { suite: '', why: '' }] = found;
+    return [suite, found.map(({ release }) => release).join(', '), inTable(why)];
+  });
+}
+
+/** Text of tests, which is no Markdown. */
+function inTable(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_<>|[\]]/g, '\\$&');
+}

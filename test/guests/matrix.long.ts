@@ -1,0 +1,122 @@
+/**
+ * Every suite of the matrix in a fresh guest with each kernel; each result is recorded for
+ * docs/compatibility.md. `NODEWALL_GUESTS=bookworm,trixie` takes the kernels of these suites of
+ * Debian, `NODEWALL_GUEST_SUITES=demo,verdicts` these rows; mocha's `--grep` takes cells too.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { KERNELS, MATRIX_SUITES, type MatrixSuite } from '../../build/manifests/compatibility/matrix.ts';
+import { type Cell, recordResult } from '../../build/manifests/compatibility/results.ts';
+import { output } from '../../build/programs/command.ts';
+import type { Counts } from '../reporter.ts';
+import { areGuestsEmulated, runInGuest } from './guest.ts';
+import { guestKernel } from './kernel.ts';
+
+const CHECKOUT = join(import.meta.dirname, '../..');
+const MINUTE = 60_000;
+/** For a guest that runs no suite: emulated it boots in 20 s, on a busy machine in minutes. */
+const BOOT_LIMIT = 10 * MINUTE;
+/** A kernel is fetched first, once. */
+const FETCH_LIMIT = 20 * MINUTE;
+/** What changes with each run. */
+const WRITTEN = [':!build/manifests/compatibility/results.json', ':!docs/compatibility.md'];
+const LONGEST_TEXT = 160;
+
+type Outcome = Pick<Cell, 'result' | 'passed' | 'failed' | 'skipped' | 'failures' | 'skips'>;
+
+const isNamed = (list: string | undefined, name: string): boolean =>
+  list === undefined || list.split(',').includes(name);
+const { NODEWALL_GUESTS: kernelNames, NODEWALL_GUEST_SUITES: suiteNames } = process.env;
+
+for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one.debian)))
+  describe(title, function () {
+    this.timeout(BOOT_LIMIT + FETCH_LIMIT);
+    let release = '';
+
+    before(async () => {
+      const script = 'uname -r; for m in wireguard vxlan veth nf_tables ip_set; do modprobe $m; done; exit 7';
+      const guest = await runInGuest(await guestKernel(debian), { script, limitMs: BOOT_LIMIT });
+      assert.deepEqual([guest.code, guest.stderr], [7, '']);
+      release = guest.stdout.trim();
+      process.stdout.write(`      Linux ${release}\n`);
+    });
+
+    for (const suite of MATRIX_SUITES.filter(({ name }) => isNamed(suiteNames, name)))
+      it(suite.name, async function () {
+        const limitMs = suite.minutes * MINUTE;
+        this.timeout(limitMs + MINUTE);
+        const date = new Date().toISOString().slice(0, 10);
+        const isEmulated = await areGuestsEmulated();
+        const cell = { kernel: debian, suite: suite.name, release, isEmulated, date };
+        const at = await revision();
+        const { text, ...outcome } = await run(suite);
+        recordResult({ ...cell, revision: at, ...outcome });
+        assert.equal(outcome.result, 'passed', text);
+      });
+
+    async function run(suite: MatrixSuite): Promise<Outcome & { text: string }> {
+      try {
+        const limitMs = suite.minutes * MINUTE;
+        const guest = await runInGuest(await guestKernel(debian), { script: scriptOf(suite), limitMs });
+        const text = guest.stdout + guest.stderr;
+        const outcome = guest.counts === '' ? ofProgram(guest.code, text) : ofMocha(guest.counts, text);
+        return { ...outcome, text };
+      } catch (error) {
+        const text = String(error);
+        const failures = [text.split('\n', 1)[0] ?? ''];
+        const none = { passed: 0, failed: 0, skipped: 0, skips: [] };
+        return { result: 'unfinished', failures, text, ...none };
+      }
+    }
+  });
+
+/** Errors of ICMP have a limit for the whole machine before Linux 6.12. */
+function scriptOf({ run }: MatrixSuite): string {
+  const { NODEWALL_BUNDLE: bundle } = process.env;
+  const command =
+    'program' in run
+      ? `node ${run.program.join(' ')}`
+      : `mocha --require ./test/guests/patience.ts --reporter-option counts=/run/job/counts ${quoted(run.files)}`;
+  return `set -e
+cd '${CHECKOUT}'
+export PATH="$PWD/node_modules/node/bin:$PWD/node_modules/.bin:$PATH"
+export NODE_COMPILE_CACHE="$PWD/node_modules/.cache/nodewall"
+${bundle === undefined ? '' : `export NODEWALL_BUNDLE='${bundle}'`}
+sysctl -qw net.ipv4.icmp_msgs_per_sec=1000000 net.ipv4.icmp_msgs_burst=1000000
+${command}
+`;
+}
+
+/** mocha expands patterns itself. */
+function quoted(files: readonly string[]): string {
+  return files.map((file) => `'${file}'`).join(' ');
+}
+
+function ofProgram(code: number | null, text: string): Outcome {
+  const isPassed = code === 0;
+  const last = text.trimEnd().split('\n').at(-1) ?? '';
+  const counts = { passed: Number(isPassed), failed: Number(!isPassed), skipped: 0, skips: [] };
+  return { result: isPassed ? 'passed' : 'failed', failures: isPassed ? [] : [shortened(last)], ...counts };
+}
+
+function ofMocha(counts: string, text: string): Outcome {
+  const { passed, failed, skipped, failures }: Counts = JSON.parse(counts);
+  return {
+    result: failed === 0 && passed > 0 ? 'passed' : 'failed',
+    passed,
+    failed,
+    skipped,
+    failures: failures.map((failure) => shortened(failure.split('\n', 1)[0] ?? '')),
+    skips: [...new Set([...text.matchAll(/^skipped: (.*)$/gm)].map(([, why = '']) => shortened(why)))].sort(),
+  };
+}
+
+function shortened(text: string): string {
+  return text.length <= LONGEST_TEXT ? text : `${text.slice(0, LONGEST_TEXT)}…`;
+}
+
+async function revision(): Promise<string> {
+  const head = (await output(['git', 'rev-parse', '--short=8', 'HEAD'], { cwd: CHECKOUT })).trim();
+  const changed = await output(['git', 'status', '--porcelain', '--', '.', ...WRITTEN], { cwd: CHECKOUT });
+  return changed === '' ? head : `${head}+`;
+}
