@@ -7,6 +7,14 @@ import { bootUnits } from '../boot/boot-unit.ts';
 import { MACHINE_CHECKS } from './machine-check.ts';
 
 const UNIT = 'nodewall-boot.service';
+const CHECKS_OF_KERNEL = [
+  'records',
+  'connections',
+  'otherTables',
+  'flowtables',
+  'destinations',
+  'sources',
+] as const;
 const SYSTEMD = '/etc/systemd/system';
 
 describe('a check of a machine', () => {
@@ -27,8 +35,7 @@ describe('a check of a machine', () => {
   }
 
   it('knows this kernel', async () => {
-    for (const check of ['records', 'connections', 'otherTables', 'destinations', 'sources'] as const)
-      assert.match(await line(check), /^(?:ok|warning): /, check);
+    for (const check of CHECKS_OF_KERNEL) assert.match(await line(check), /^(?:ok|warning): /, check);
     assert.match(await line('kernel'), /^ok: Linux \d/);
     assert.match(await line('dataplane'), /^ok: nftables: sets/);
   });

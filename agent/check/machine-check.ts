@@ -61,6 +61,7 @@ export const MACHINE_CHECKS = {
   connectionTable,
   otherTables,
   untracked,
+  flowtables,
   extension: checkExtension,
   destinations,
   sources,
@@ -189,6 +190,29 @@ function untracked(): Promise<CheckLine> {
     some: 'rules of other tables leave packets untracked',
     next: 'their answers are judged as new packets, but for those of the failsafe list; allow them by sourcePort, and see docs/operations.md',
   });
+}
+
+/** Packets that a flowtable forwards pass no hook behind ingress (docs/operations.md). */
+async function flowtables(): Promise<CheckLine> {
+  const check = 'flowtables';
+  const { Nftables } = await loadAddon();
+  const nft = new Nftables();
+  try {
+    const found = (await nft.list('flowtables')).flatMap(({ flowtable }) =>
+      flowtable === undefined ? [] : [Object(flowtable)],
+    );
+    const names = found.map(({ family, table, name }) => `${family} ${table} ${name}`);
+    if (names.length === 0) return ok(check, 'none');
+    return warning(
+      check,
+      `forwarded connections go past all rules once they are open: ${firstNames(names)}`,
+      'new connections are judged, but NodePort policies with established: Recheck and nodewall flush do not end these; leave the ports of NodePorts and the pods of egress gateways out of them',
+    );
+  } catch (error) {
+    return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
+  } finally {
+    await nft.close();
+  }
 }
 
 /** A container's published port is another address when Host policies see it, if they do at all. */

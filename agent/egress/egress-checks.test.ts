@@ -6,7 +6,6 @@ import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { EGRESS_CHECKS, markRules } from './egress-checks.ts';
 
 const chain = (family: string, table: string, name = 'c') => ({ chain: { family, table, name } });
-const EGRESS = chain('inet', 'nodewall', 'egress-steer');
 
 function nft(chains: readonly object[], texts: Readonly<Record<string, string>>) {
   return {
@@ -21,7 +20,7 @@ function nft(chains: readonly object[], texts: Readonly<Record<string, string>>)
 
 describe("rules that write connections' marks", () => {
   const ofOne = async (line: string): Promise<boolean> =>
-    (await markRules(nft([EGRESS, chain('ip', 'x')], { 'ip x': line }), []))?.length === 1;
+    (await markRules(nft([chain('ip', 'x')], { 'ip x': line }), [])).length === 1;
 
   it('are those that write bits of egress gateways', async () => {
     for (const line of [
@@ -53,7 +52,7 @@ describe("rules that write connections' marks", () => {
       '-A PREROUTING -j CONNMARK --restore-mark --nfmask 0xffffffff --ctmask 0xffffffff',
     ].join('\n');
     const tables = { 'ip mangle': 'xt target "CONNMARK"', 'ip6 mangle': '' };
-    const chains = [EGRESS, chain('ip', 'mangle'), chain('ip6', 'mangle'), chain('ip', 'gone')];
+    const chains = [chain('ip', 'mangle'), chain('ip6', 'mangle'), chain('ip', 'gone')];
     const asked: string[] = [];
     const saved = async (command: string, table: string): Promise<string> => {
       asked.push(`${command} ${table}`);
@@ -64,10 +63,6 @@ describe("rules that write connections' marks", () => {
       'ip6tables-legacy mangle (2)',
     ]);
     assert.deepEqual(asked, ['iptables-nft-save mangle', 'ip6tables-legacy-save mangle']);
-  });
-
-  it('are not looked for without egress gateways', async () => {
-    assert.equal(await markRules(nft([chain('ip', 'x')], { 'ip x': 'ct mark set 5' }), []), null);
   });
 });
 
@@ -86,6 +81,14 @@ describe('a check of a machine for egress gateways', () => {
     await mkdir(dirname(join(root, path)), { recursive: true });
     await writeFile(join(root, path), text);
   }
+
+  it('asks for rules of others where egress gateways are to be', async () => {
+    const featureGates = { ...DEFAULT_CONFIG.featureGates, EgressGateway: true };
+    for (const check of ['marks', 'sourceNat'] as const) {
+      assert.equal(await line(check), '');
+      assert.match(await line(check, { featureGates }), /^(?:ok|warning): /, check);
+    }
+  });
 
   it('asks for WireGuard where the tunnel has to be encrypted', async () => {
     assert.equal(await line('tunnel'), '');

@@ -15,11 +15,12 @@ import {
   legacyTables,
   OWN_TABLE,
   otherRules,
+  SOURCE_RULES,
   type savedRules,
   type WantedRules,
 } from '../inspect/machine-facts.ts';
 import { loadAddon } from '../run/with-kernel.ts';
-import { STEER } from './render/frame.ts';
+import { BIND_PRIORITY, STEER } from './render/frame.ts';
 import { MARK_MASK } from './render/marks.ts';
 import { leastUnderlayMtu } from './render/tunnel.ts';
 
@@ -32,32 +33,60 @@ interface Checked {
 /** Whether egress gateways find this machine as they need it. */
 export const EGRESS_CHECKS = {
   marks,
+  sourceNat,
   tunnel,
   tunnelMtu: ({ config, root }: Checked) => checkTunnelMtu(config, root),
 } as const;
 
 /** A connection whose mark others overwrite loses its egress gateway (docs/egress-datapath.md). */
-async function marks(): Promise<CheckLine[]> {
+function marks({ config }: Checked): Promise<CheckLine[]> {
   const check = 'marks of connections';
+  return beside(config, check, async (nft) => {
+    const tables = await markRules(nft, await legacyTables());
+    if (tables.length === 0) return ok(check, 'no rule of another table writes the bits of egress gateways');
+    return warning(
+      check,
+      `rules of other tables write the bits 0x7f000000 of connections' marks: ${firstNames(tables)}`,
+      "such a rule can take a connection's egress gateway away; give it a mask without these bits",
+    );
+  });
+}
+
+/** The first chain that translates a connection decides on its address; nft sorts them so. */
+function sourceNat({ config }: Checked): Promise<CheckLine[]> {
+  const check = 'source NAT';
+  return beside(config, check, async (nft) => {
+    const tables = await otherRules(nft, [], EARLY_SOURCE_RULES);
+    if (tables.length === 0) return ok(check, 'no rule of another table comes before egress gateways');
+    return warning(
+      check,
+      `rules of other tables change sources before egress gateways do: ${firstNames(tables)}`,
+      `a connection that they translate to another address than its gateway's is dropped; give these chains a priority above ${BIND_PRIORITY}`,
+    );
+  });
+}
+
+/** Asks the kernel where egress gateways are in force, or are to be. */
+async function beside(
+  config: Config,
+  check: string,
+  ask: (nft: Nftables) => Promise<CheckLine>,
+): Promise<CheckLine[]> {
   const { Nftables } = await loadAddon();
   const nft = new Nftables();
   try {
-    const tables = await markRules(nft, await legacyTables());
-    if (tables === null) return [];
-    if (tables.length === 0)
-      return [ok(check, 'no rule of another table writes the bits of egress gateways')];
-    return [
-      warning(
-        check,
-        `rules of other tables write the bits 0x7f000000 of connections' marks: ${firstNames(tables)}`,
-        "such a rule can take a connection's egress gateway away; give it a mask without these bits",
-      ),
-    ];
+    if (config.featureGates.EgressGateway !== true && !(await hasEgress(nft))) return [];
+    return [await ask(nft)];
   } catch (error) {
     return [warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED)];
   } finally {
     await nft.close();
   }
+}
+
+async function hasEgress(nft: Nftables): Promise<boolean> {
+  const chains = (await nft.list('chains')).map(({ chain }) => Object(chain));
+  return chains.some(({ table, name }) => table === OWN_TABLE && name === STEER);
 }
 
 /** The tunnel of egress gateways is never sent in clear where it has to be encrypted. */
@@ -84,17 +113,14 @@ async function tunnel({ config: { featureGates, egress } }: Checked): Promise<Ch
 
 /**
  * The tables of others, of nftables and of either iptables, whose rules write the bits of a
- * connection's mark by which egress gateways know its way, with the number of these rules. Null:
- * this node has no egress gateways.
+ * connection's mark by which egress gateways know its way, with the number of these rules.
  */
-export async function markRules(
+export function markRules(
   nft: Pick<Nftables, 'list' | 'run'>,
   legacyTables: readonly string[],
   saved?: typeof savedRules,
-): Promise<string[] | null> {
-  const chains = (await nft.list('chains')).map(({ chain }) => Object(chain));
-  if (!chains.some(({ table, name }) => table === OWN_TABLE && name === STEER)) return null;
-  return await otherRules(nft, legacyTables, MARK_RULES, saved);
+): Promise<string[]> {
+  return otherRules(nft, legacyTables, MARK_RULES, saved);
 }
 
 function isWrittenByNft(line: string): boolean {
@@ -125,6 +151,12 @@ const MARK_RULES: WantedRules = {
   unprinted: /xt target "CONNMARK"/,
   legacyTable: 'mangle',
   legacy: { test: isWrittenByIptables },
+};
+
+/** Rules of iptables come after egress gateways: their priority is 100. */
+const EARLY_SOURCE_RULES: WantedRules = {
+  ...SOURCE_RULES,
+  isIn: (chain) => SOURCE_RULES.isIn(chain) && chain.prio < BIND_PRIORITY,
 };
 
 /** Addresses of a Node whose tunnel goes over IPv4, or over IPv6. */

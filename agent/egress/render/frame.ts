@@ -55,6 +55,8 @@ const RETURN: Statement = { kind: 'return' };
 
 /** The base chain that decides about each packet before routing. */
 export const STEER = 'egress-steer';
+/** Before the masquerade of CNI and kube-proxy (100), which then find the connection translated. */
+export const BIND_PRIORITY = 90;
 
 interface FrameParts {
   readonly config: Config;
@@ -112,8 +114,7 @@ export function frameChains({ config, judges, hasTunnel, takes, hasFloating }: F
     markedChain(tunnel('iifgroup')),
     goneChain(fromPods),
     ...guardChains(tunnel('oifgroup'), tunnel('iifgroup'), notToPods),
-    // Before the masquerade of CNI and kube-proxy (100), which then find the connection translated.
-    base('egress-bind', { type: 'nat', hook: 'postrouting', priority: 90 }, [
+    base('egress-bind', { type: 'nat', hook: 'postrouting', priority: BIND_PRIORITY }, [
       ...FAMILIES.map((family) => plainRule({ kind: 'snat', family, to: 'saddr' }, tunnel('oifgroup'))),
       plainRule({ kind: 'markMap', of: 'meta', mask: MARK_MASK, map: EGRESS_NAMES.translate }),
     ]),
