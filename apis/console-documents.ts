@@ -3,12 +3,14 @@
  * audit verdicts, findings of lint, and previews of changes.
  */
 
+import type { NodeGroup, Row } from './difference/row.ts';
 import type { FlowAnswer } from './flow.ts';
 import type { NodeFinding } from './lint/finding.ts';
 import type { NodeFlow } from './node-flows.ts';
 import type { UnansweredNode } from './node-question.ts';
-import type { Direction, PolicyTraffic, RuleAction } from './objects.ts';
+import type { Direction, Problem, RuleAction } from './objects.ts';
 import type { CountedRule } from './rule-counts.ts';
+import type { GuardrailViolation } from './validate/guardrail.ts';
 
 /** Packets that rules dropped and rejected, now and over a day. */
 export interface Drops {
@@ -145,8 +147,8 @@ export const LONGEST_PREVIEW = 1 << 20;
 export interface Preview {
   /** The time of the state that it is compared with. */
   readonly time: string;
-  /** Why it would be refused, or is left out; if there are errors, nothing below is computed. */
-  readonly problems: readonly PreviewProblem[];
+  /** Those of `nodewall validate -o json`; with errors, nothing below is computed. */
+  readonly problems: readonly Problem[];
   /** Objects that would be added, replaced, or stay as they are. */
   readonly objects: readonly {
     readonly kind: string;
@@ -154,9 +156,9 @@ export interface Preview {
     readonly change: 'added' | 'replaced' | 'unchanged';
   }[];
   /** A Guardrail that holds now and would not; the webhook would refuse the change. */
-  readonly brokenGuardrail: { readonly guardrail: string; readonly message: string } | null;
-  /** Nodes with the same changes; none: no verdict changes. */
-  readonly groups: readonly PreviewGroup[];
+  readonly brokenGuardrail: GuardrailViolation | null;
+  /** Those of `nodewall diff -o json`; none: no verdict changes. */
+  readonly groups: readonly NodeGroup<PreviewRow>[];
   /** How many rows are left out of all groups. */
   readonly leftOut: number;
   /** Why there is no difference (it takes too long); null: `groups` is the difference. */
@@ -164,37 +166,17 @@ export interface Preview {
   readonly impact: PreviewImpact;
 }
 
-export interface PreviewProblem {
-  readonly severity: 'error' | 'warning';
-  /** In the text; 0: not known. */
-  readonly line: number;
-  /** `ClusterNetworkPolicy/web`; '': of the text. */
-  readonly object: string;
-  /** `spec.ingress[0].action`; '': of the object. */
-  readonly path: string;
-  readonly message: string;
-}
-
 /** Rows of all groups together. */
 export const MOST_PREVIEW_ROWS = 500;
 
-export interface PreviewGroup {
-  /** The first `MOST_NAMED`, sorted, and how many there are. */
-  readonly nodes: readonly string[];
-  readonly nodeCount: number;
-  readonly rows: readonly PreviewRow[];
-}
-
-/** A set of flows whose verdict changes, as `nodewall diff` prints it. */
-export interface PreviewRow {
-  readonly direction: Direction;
-  readonly traffic: PolicyTraffic;
-  readonly flows: string;
-  readonly peers: string;
-  readonly before: string;
-  readonly after: string;
-  /** Whether it is allowed now and would not be, or the reverse. */
-  readonly change: 'denied' | 'allowed' | 'other';
+/**
+ * A row of the difference, with text in the place of its ranges, which can be any number: as
+ * `nodewall diff` prints it, with the names of Pods and Nodes that have the addresses.
+ */
+export interface PreviewRow
+  extends Pick<Row, 'direction' | 'traffic' | 'before' | 'after' | 'ruleBefore' | 'ruleAfter'> {
+  readonly flowsText: string;
+  readonly peersText: string;
 }
 
 /** Flows that are seen now and would be denied. */

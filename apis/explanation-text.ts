@@ -1,6 +1,8 @@
-import type { Considered, Explanation, Flow } from './flow.ts';
+import type { DecidingRule } from './difference/row.ts';
+import type { Considered, Explanation, Flow, Verdict } from './flow.ts';
+import type { Violation } from './validate/guardrail.ts';
 
-/** An explanation in words, as the command line and the console show it. */
+/** Explanations and decisions in words, as the command line and the console show it. */
 
 const OUTCOMES: Readonly<Record<Considered['outcome'], string>> = {
   'no match': 'no match',
@@ -58,4 +60,18 @@ export function reasonText(answer: Explanation): string {
       return `the failsafe list skipped ${skipped}; ${answer.policy === null ? 'no other rule matched' : by}`;
     }
   }
+}
+
+/** A verdict with the rule that decides, in a difference. */
+export function decidedText(verdict: Verdict, rule: DecidingRule | null): string {
+  if (rule !== null) return `${verdict} (${rule.policy}/${rule.rule})`;
+  return verdict === 'Drop'
+    ? 'Drop (anti-spoofing, which begins with the first rule on a node)'
+    : `${verdict} (no rule)`;
+}
+
+/** A violation, as in `on cp-1: {"direction":"ingress",…} is decided by protect-api/drop-rest`. */
+export function brokenText({ node, flow, rule }: Violation): string {
+  const decides = rule === null ? 'no rule' : `${rule.policy}/${rule.rule}`;
+  return `on ${node}: ${JSON.stringify(flow)} is decided by ${decides}`;
 }

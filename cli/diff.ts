@@ -1,15 +1,11 @@
 import type { Compiled, NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import type { Row } from '../apis/difference/row.ts';
+import type { NodeGroup, Row } from '../apis/difference/row.ts';
 import { nameResolver } from '../apis/names.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { compile } from '../controller/compile/compile.ts';
-import {
-  type ClusterDifference,
-  clusterDifference,
-  type NodeGroup,
-} from '../controller/difference/cluster-difference.ts';
+import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
 import { type DiffSide, Names, shownChanges } from '../controller/difference/row-text.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

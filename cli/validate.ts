@@ -1,6 +1,6 @@
 import type { Config } from '../apis/config.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
-import type { Violation } from '../apis/validate/guardrail.ts';
+import type { GuardrailViolation } from '../apis/validate/guardrail.ts';
 import { validateOptions } from '../apis/validate/object.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
@@ -114,10 +114,6 @@ function leftOutEndpoints(objects: ClusterObjects): LeftOutEndpoints {
     spec.egress?.some(({ toServices }) => toServices?.length),
   );
   return names ? compile(objects).leftOutEndpoints : new Map();
-}
-
-interface GuardrailViolation extends Violation {
-  readonly guardrail: string;
 }
 
 /** A Guardrail speaks of Nodes: on a server without manifests of any, of this machine. */

@@ -39,6 +39,15 @@ export interface Row {
   readonly ruleAfter: DecidingRule | null;
 }
 
+/** Nodes with the same rows: an item of `groups` of `nodewall diff -o json`. */
+export interface NodeGroup<Change = Row> {
+  /** Sorted. */
+  readonly nodes: readonly string[];
+  /** How many there are, where `nodes` has the first ones; absent: those are all. */
+  readonly nodeCount?: number;
+  readonly changes: readonly Change[];
+}
+
 /**
  * Whether a flow may be one of a row. What the flow does not say is taken for any value; a link
  * group must be a number.

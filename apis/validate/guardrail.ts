@@ -29,6 +29,11 @@ export interface Violation {
   readonly rule: DecidingRule | null;
 }
 
+/** An item of `violations` of `nodewall validate -o json`. */
+export interface GuardrailViolation extends Violation {
+  readonly guardrail: string;
+}
+
 /** Pending: it is not evaluated, because it names a ClusterGroup that does not exist. */
 const GUARDRAIL_PHASES = ['Holds', 'Broken', 'Pending'] as const;
 

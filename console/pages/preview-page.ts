@@ -1,12 +1,8 @@
 import { css, html, LitElement, nothing, type TemplateResult } from 'lit';
-import type {
-  Preview,
-  PreviewGroup,
-  PreviewImpact,
-  PreviewProblem,
-  PreviewRequest,
-  PreviewRow,
-} from '../../apis/console-documents.ts';
+import type { Preview, PreviewImpact, PreviewRequest, PreviewRow } from '../../apis/console-documents.ts';
+import type { NodeGroup } from '../../apis/difference/row.ts';
+import { brokenText, decidedText } from '../../apis/explanation-text.ts';
+import type { Problem } from '../../apis/objects.ts';
 import { type ApiError, postDocument } from '../data/api.ts';
 import { dataTable } from '../view/data-table.ts';
 import { askedText, failureBlock } from '../view/loaded.ts';
@@ -144,7 +140,7 @@ export class PreviewPage extends LitElement {
                 ? nothing
                 : html`<p class="block">
                   <b class="bad">Guardrail ${brokenGuardrail.guardrail} would be broken:</b>
-                  ${brokenGuardrail.message}. The API server would refuse the change.
+                  ${brokenText(brokenGuardrail)}. The API server would refuse the change.
                 </p>`
             }
             <p class="muted">Compared with what is there as of ${timeText(time)}:
@@ -156,7 +152,7 @@ export class PreviewPage extends LitElement {
   }
 }
 
-function problemTable(problems: readonly PreviewProblem[]): TemplateResult {
+function problemTable(problems: readonly Problem[]): TemplateResult {
   return html`
     <h2 id="problems">Problems</h2>
     ${dataTable({
@@ -169,7 +165,7 @@ function problemTable(problems: readonly PreviewProblem[]): TemplateResult {
           cell: ({ severity }) => severity,
         },
         { title: 'Line', style: 'number', cell: ({ line }) => (line === 0 ? nothing : line) },
-        { title: 'Object', style: 'name', cell: ({ object }) => object },
+        { title: 'Object', style: 'name', cell: ({ kind, name }) => (kind === '' ? '' : `${kind}/${name}`) },
         { title: 'Field', style: 'flows', cell: ({ path }) => path },
         { title: 'Problem', cell: ({ message }) => message },
       ],
@@ -191,39 +187,47 @@ function difference({ groups, leftOut, noDifference }: Preview): TemplateResult 
   `;
 }
 
-function groupTable({ nodes, nodeCount, rows }: PreviewGroup, index: number): TemplateResult {
+function groupTable(
+  { nodes, nodeCount = nodes.length, changes }: NodeGroup<PreviewRow>,
+  index: number,
+): TemplateResult {
   const id = `group-${index}`;
   return html`
     <p id=${id}><b>${countText(nodeCount, 'node')}:</b> ${namesText(nodes, nodeCount, 6)}</p>
     ${dataTable({
       name: { id },
-      rows,
-      rowStyle: ({ change }) => change,
+      rows: changes,
+      rowStyle: (row) => kindOf(row),
       columns: [
         {
           title: 'Change',
-          style: ({ change }) => `short ${CHANGES[change].tone}`,
-          cell: ({ change }) => CHANGES[change].words,
+          style: (row) => `short ${CHANGES[kindOf(row)].tone}`,
+          cell: (row) => CHANGES[kindOf(row)].words,
         },
         {
           title: 'Direction',
           style: 'short',
           cell: ({ direction, traffic }) => `${direction}${traffic === 'Host' ? '' : ` ${traffic}`}`,
         },
-        { title: 'Flows', style: 'flows', cell: ({ flows }) => flows },
-        { title: 'Peers', style: 'flows', cell: ({ peers }) => peers },
-        { title: 'Before', cell: ({ before }) => before },
-        { title: 'After', cell: ({ after }) => after },
+        { title: 'Flows', style: 'flows', cell: ({ flowsText }) => flowsText },
+        { title: 'Peers', style: 'flows', cell: ({ peersText }) => peersText },
+        { title: 'Before', cell: ({ before, ruleBefore }) => decidedText(before, ruleBefore) },
+        { title: 'After', cell: ({ after, ruleAfter }) => decidedText(after, ruleAfter) },
       ],
     })}
   `;
 }
 
-const CHANGES: Readonly<Record<PreviewRow['change'], { readonly words: string; readonly tone: string }>> = {
+const CHANGES = {
   denied: { words: '− newly denied', tone: 'bad' },
   allowed: { words: '+ newly allowed', tone: 'good' },
   other: { words: '≠ other rule', tone: 'quiet' },
-};
+} as const;
+
+function kindOf({ before, after }: PreviewRow): keyof typeof CHANGES {
+  if (after === 'Allow') return 'allowed';
+  return before === 'Allow' ? 'denied' : 'other';
+}
 
 /** Flows of the last days that a change would deny. */
 function impactTable(impact: PreviewImpact): TemplateResult {

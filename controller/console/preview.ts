@@ -4,16 +4,14 @@ import {
   MOST_NAMED,
   MOST_PREVIEW_ROWS,
   type Preview,
-  type PreviewProblem,
   type PreviewRow,
 } from '../../apis/console-documents.ts';
-import type { Row } from '../../apis/difference/row.ts';
-import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import type { NodeGroup, Row } from '../../apis/difference/row.ts';
+import type { ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
 import { displayName, identityOf } from '../../apis/validate/metadata.ts';
 import { untilThen } from '../../apis/validate/nearest.ts';
 import { validateOptions } from '../../apis/validate/object.ts';
-import { clusterDifference, type NodeGroup } from '../difference/cluster-difference.ts';
-import { brokenText } from '../difference/guardrails.ts';
+import { clusterDifference } from '../difference/cluster-difference.ts';
 import { cells, Names } from '../difference/row-text.ts';
 import {
   ChangeOverrunError,
@@ -46,15 +44,9 @@ interface PreviewOptions {
   readonly checkpoint: () => void;
 }
 
-type Said = Pick<LoadProblem, 'severity' | 'message' | 'isMissing'>;
-
-/** A cluster stores what waits for another object. */
-function inCluster({ severity, message, isMissing }: Said): Said {
-  return isMissing === true ? { severity: 'warning', message: untilThen(message) } : { severity, message };
-}
-
 /** Stands for the pasted text in problems. */
 const FILE = 'preview.yaml';
+const NOTHING = { severity: 'error', file: FILE, line: 0, kind: '', name: '', path: '' } as const;
 const PREVIEWED = [
   'policies',
   'groups',
@@ -76,7 +68,7 @@ export function previewOf(yaml: string, objects: ClusterObjects, options: Previe
   const problems = [...otherKinds(content), ...applied.problems.map(toProblem)];
   const given = PREVIEWED.flatMap((list): readonly ClusterObject[] => content[list].objects);
   if (given.length === 0 && problems.every(({ severity }) => severity !== 'error'))
-    problems.push({ severity: 'error', line: 0, object: '', path: '', message: 'there is no object in it' });
+    problems.push({ ...NOTHING, message: 'there is no object in it' });
   const none: PreviewResult['preview'] = {
     problems,
     objects: [],
@@ -91,8 +83,7 @@ export function previewOf(yaml: string, objects: ClusterObjects, options: Previe
   const preview = {
     ...none,
     objects: given.map((one) => toChange(one, objects)),
-    brokenGuardrail:
-      broken === null ? null : { guardrail: broken.guardrail, message: brokenText(broken.violation) },
+    brokenGuardrail: broken && { guardrail: broken.guardrail, ...broken.violation },
   };
   try {
     const { groups } = difference(judged, config, checkpoint);
@@ -104,30 +95,26 @@ export function previewOf(yaml: string, objects: ClusterObjects, options: Previe
   }
 }
 
-function otherKinds(content: FileContent): PreviewProblem[] {
+function otherKinds(content: FileContent): Problem[] {
   const wanted: readonly string[] = PREVIEWED;
   const others = LIST_NAMES.filter((list) => !wanted.includes(list));
   return others.flatMap((list) =>
-    content[list].objects.map((object: ClusterObject, i): PreviewProblem => {
+    content[list].objects.map((object: ClusterObject, i): Problem => {
       const message = 'only ClusterNetworkPolicies, ClusterGroups, Tiers and Guardrails can be previewed';
+      const { kind } = object;
       const line = content[list].lines[i] ?? 0;
-      return { severity: 'error', line, object: nameOf(object), path: '', message };
+      return { severity: 'error', file: FILE, line, kind, name: displayName(object), path: '', message };
     }),
   );
 }
 
-function toProblem({ file, line, kind, name, path, ...problem }: LoadProblem): PreviewProblem {
-  const object = kind === '' ? '' : `${kind}/${name}`;
-  const { severity, message } = inCluster(problem);
-  // The problem is of an object in force, which refers to one that would change.
-  const isOther = file !== FILE;
-  return {
-    severity: severity === 'error' ? 'error' : 'warning',
-    line: isOther ? 0 : line,
-    object,
-    path,
-    message: isOther ? `it would be invalid: ${message}` : message,
-  };
+/** A cluster stores an object that waits for another one. */
+function toProblem({ isMissing, ...problem }: LoadProblem): Problem {
+  const found: Problem = isMissing
+    ? { ...problem, severity: 'warning', message: untilThen(problem.message) }
+    : problem;
+  // An object in force refers to one that would change.
+  return found.file === FILE ? found : { ...found, message: `it would be invalid: ${found.message}` };
 }
 
 function toChange(object: ClusterObject, inForce: ClusterObjects): Preview['objects'][number] {
@@ -156,10 +143,6 @@ function content(object: ClusterObject): object {
   return rest;
 }
 
-function nameOf(object: ClusterObject): string {
-  return `${object.kind}/${displayName(object)}`;
-}
-
 function difference(
   { before, after }: Pick<JudgedChange, 'before' | 'after'>,
   config: Config,
@@ -174,16 +157,17 @@ function toGroups(groups: readonly NodeGroup[], names: Names): Pick<Preview, 'gr
   const shown = groups.flatMap(({ nodes, changes }) => {
     const rows = changes.slice(0, left).map((row) => toRow(row, names));
     left -= rows.length;
-    return rows.length === 0 ? [] : [{ nodes: nodes.slice(0, MOST_NAMED), nodeCount: nodes.length, rows }];
+    const named = { nodes: nodes.slice(0, MOST_NAMED), nodeCount: nodes.length };
+    return rows.length === 0 ? [] : [{ ...named, changes: rows }];
   });
   const all = groups.reduce((sum, { changes }) => sum + changes.length, 0);
   return { groups: shown, leftOut: all - (MOST_PREVIEW_ROWS - left) };
 }
 
 function toRow(row: Row, names: Names): PreviewRow {
-  const [, , flows = '', peers = '', before = '', after = ''] = cells(row, names);
-  const change = isDenied(row) ? 'denied' : row.after === 'Allow' ? 'allowed' : 'other';
-  return { direction: row.direction, traffic: row.traffic, flows, peers, before, after, change };
+  const { direction, traffic, before, after, ruleBefore, ruleAfter } = row;
+  const [, , flowsText = '', peersText = ''] = cells(row, names);
+  return { direction, traffic, flowsText, peersText, before, after, ruleBefore, ruleAfter };
 }
 
 function isDenied({ before, after }: Row): boolean {

@@ -1,7 +1,7 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Leaf } from '../../apis/difference/entry.ts';
-import type { Row } from '../../apis/difference/row.ts';
+import type { NodeGroup, Row } from '../../apis/difference/row.ts';
 import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
 import { commonFamilies, StateDifference, type StatePair } from '../../apis/difference/state-difference.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
@@ -9,13 +9,6 @@ import type { Interval } from '../../lib/net/interval.ts';
 import { valuesDigest } from '../../lib/sharing/hash.ts';
 import { addToList } from '../../lib/sharing/lists.ts';
 import { nodeView } from '../publish/node-view.ts';
-
-/** Nodes with the same rows. */
-export interface NodeGroup {
-  /** Sorted. */
-  readonly nodes: readonly string[];
-  readonly changes: readonly Row[];
-}
 
 /** A change that nearly all flows of a direction have, told by the few that do not. */
 export interface WideChange {

@@ -1,13 +1,14 @@
 import { type AddressSet, type Compiled, LAST_LINK_GROUP } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { DecidingRule, Row } from '../../apis/difference/row.ts';
+import type { NodeGroup, Row } from '../../apis/difference/row.ts';
+import { decidedText } from '../../apis/explanation-text.ts';
 import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
 import type { ClusterObjects, Direction } from '../../apis/objects.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
 import { complement, type Range, toCidrs } from '../../lib/net/interval.ts';
 import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
 import { memo } from '../../lib/sharing/memo.ts';
-import { changeKey, type NodeGroup, type WideChange } from './cluster-difference.ts';
+import { changeKey, type WideChange } from './cluster-difference.ts';
 
 /** A state as it would be enforced. */
 export interface DiffSide {
@@ -32,8 +33,8 @@ export function cells(row: Row, names: Names): string[] {
     row.traffic,
     [flowsText(row), ...names.groups(row)].join(' '),
     names.peers(row),
-    verdictText(row.before, row.ruleBefore),
-    verdictText(row.after, row.ruleAfter),
+    decidedText(row.before, row.ruleBefore),
+    decidedText(row.after, row.ruleAfter),
   ];
 }
 
@@ -85,13 +86,6 @@ function isOfAntiSpoofing({ before, ruleBefore, after, ruleAfter }: Row): boolea
 }
 
 const FORGED = "packets of pods with a Node's address";
-
-function verdictText(verdict: string, rule: DecidingRule | null): string {
-  if (rule !== null) return `${verdict} (${rule.policy}/${rule.rule})`;
-  return verdict === 'Drop'
-    ? 'Drop (anti-spoofing, which begins with the first rule on a node)'
-    : `${verdict} (no rule)`;
-}
 
 const NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(PROTOCOL_NUMBERS).map(([name, number]) => [number, name]),

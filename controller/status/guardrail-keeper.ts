@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
+import { brokenText } from '../../apis/explanation-text.ts';
 import type { Guardrail } from '../../apis/objects.ts';
 import { MOST_PROBLEMS } from '../../apis/policy-status.ts';
 import type { GuardrailStatus, Violation } from '../../apis/validate/guardrail.ts';
-import { brokenText } from '../difference/guardrails.ts';
 import type { LoadProblem } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { StatusTarget, StatusWriter, WriteTimes } from './writer.ts';

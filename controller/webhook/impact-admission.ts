@@ -1,4 +1,4 @@
-import { brokenText } from '../difference/guardrails.ts';
+import { brokenText } from '../../apis/explanation-text.ts';
 import type { Impact } from '../impact/impact.ts';
 import type { ObjectChange } from '../impact/object-mirror.ts';
 import { type Admission, ALLOWED } from './review.ts';

@@ -212,10 +212,10 @@ kernelSuite('the console of a cluster', () => {
       found.groups.map(({ nodes }) => nodes),
       [['worker-1', 'worker-2']],
     );
-    const rows = found.groups.flatMap(({ rows: own }) =>
-      own.map(({ flows, change }) => `${flows}: ${change}`),
+    const rows = found.groups.flatMap(({ changes }) =>
+      changes.map(({ flowsText, before, after }) => `${flowsText}: ${before}, ${after}`),
     );
-    assert.ok(rows.includes('tcp port 22: denied'), rows.join('\n'));
+    assert.ok(rows.includes('tcp port 22: Allow, Drop'), rows.join('\n'));
     const all = await preview(
       JSON.stringify(closed('all', 1, { ingress: [{ name: 'rest', action: 'Drop' }] })),
     );
