@@ -107,8 +107,8 @@ export interface AuditPeer {
   readonly verdict: RuleAction;
   readonly peer: string;
   readonly protocol: string | number;
-  /** The server's port; null: it has none. */
-  readonly port: number | null;
+  /** The server's port; absent: it has none. */
+  readonly port?: number;
   /**
    * Records: no more than one of each connection, and fewer than connections if some are limited.
    */

@@ -28,7 +28,7 @@ interface KnownFlow {
   readonly peer: string;
   readonly traffic?: string;
   readonly protocol: string | number;
-  readonly port?: number | null;
+  readonly port?: number;
 }
 
 /** To the page Explain, with a row's flow; nothing where the peer stands for many addresses. */
@@ -39,7 +39,7 @@ export function explainLink(flow: KnownFlow, node: string | undefined): Template
     direction,
     [direction === 'ingress' ? 'src' : 'dst']: peer,
     protocol,
-    ...(port == null ? {} : { dstPort: port }),
+    ...(port === undefined ? {} : { dstPort: port }),
     ...(traffic === 'NodePort' ? { traffic } : {}),
   };
   return flowLink(value, node, `${peer} on ${node}`);

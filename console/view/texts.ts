@@ -64,7 +64,7 @@ export function protocolAndPort({
   port,
 }: {
   readonly protocol: string | number;
-  readonly port?: number | null;
+  readonly port?: number;
 }): string {
-  return `${protocol}${port == null ? '' : ` ${port}`}`;
+  return `${protocol}${port === undefined ? '' : ` ${port}`}`;
 }

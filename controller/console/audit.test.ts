@@ -44,6 +44,20 @@ function counted(packets: unknown, lastHit: unknown, id = rule.id): object {
   return { ...of, ...counter };
 }
 
+const RECORD = {
+  time: '2026-11-26T10:00:00.123456Z',
+  direction: 'egress',
+  src: '192.0.2.1',
+  dst: '192.0.2.2',
+  verdict: 'Drop',
+  policy: 'p',
+  rule: 'r',
+  protocol: 'udp',
+  dstPort: 53,
+};
+/** A compromised node may send these in the place of a value. */
+const ODD: readonly unknown[] = [null, 7, -1, 1.5, '', 'x'.repeat(1e5), '<script>', [], {}, true];
+
 type Answers = Readonly<Record<string, Readonly<Partial<Record<NodeQuestion['about'], unknown>>>>>;
 
 async function audit(answers: Answers, only: readonly string[] | null = null) {
@@ -97,5 +111,50 @@ describe('the audit of a cluster', () => {
       assert.deepEqual([found.rules[0]?.packets, found.rules[0]?.nodes], [2, ['b']]);
     }
     assert.deepEqual((await audit({}, ['b'])).asked.nodes, ['b']);
+  });
+
+  it('has the peers of the last records', async () => {
+    const record = RECORD;
+    const found = await audit({
+      a: {
+        counters: counters(),
+        records: {
+          records: [
+            record,
+            { ...record, time: '2026-11-26T10:00:01Z' },
+            { ...record, originalDstPort: 30_053 },
+          ],
+          isCut: true,
+        },
+      },
+      b: { counters: counters(), records: { records: [{ ...record, direction: 'ingress' }], isCut: false } },
+      c: { counters: counters(), records: { records: [record], isCut: false } },
+    });
+    assert.equal(found.isCut, true);
+    assert.deepEqual(
+      found.peers.map(({ peer, port, records, lastSeen, nodes }) => [peer, port, records, lastSeen, nodes]),
+      [
+        ['192.0.2.2', 53, 3, '2026-11-26T10:00:01Z', ['a', 'c']],
+        ['192.0.2.2', 30_053, 1, RECORD.time, ['a']],
+        ['192.0.2.1', 53, 1, RECORD.time, ['b']],
+      ],
+    );
+  });
+
+  it('leaves records out that are of another form', async () => {
+    const ofRecords = async (records: unknown) => {
+      const found = await audit({ a: { counters: counters(), records } }, ['a']);
+      assert.ok(JSON.stringify(found.peers).length < 2_000);
+      return found;
+    };
+    for (const odd of ODD) {
+      const { asked, peers } = await ofRecords({ records: [odd, RECORD], isCut: false });
+      assert.deepEqual([asked.failed, peers.length], [[], 1]);
+      for (const key of Object.keys(RECORD))
+        await ofRecords({ records: [{ ...RECORD, [key]: odd }], isCut: false });
+      if (Array.isArray(odd)) continue;
+      for (const answer of [odd, { records: odd, isCut: false }])
+        assert.deepEqual((await ofRecords(answer)).asked.failed.length, 1);
+    }
   });
 });

@@ -8,7 +8,21 @@ import {
 } from '../../apis/console-documents.ts';
 import type { NodeQuestion } from '../../apis/node-question.ts';
 import { type CountedRule, countedRule, toRuleCounts } from '../../apis/rule-counts.ts';
-import { type AskNode, askNodes, later, type RecordOfNode, recordsOfNode, withNode } from './node-answers.ts';
+import {
+  BOOLEAN,
+  checked,
+  either,
+  integer,
+  list,
+  type Of,
+  object,
+  oneOf,
+  shape,
+  TIME,
+  text,
+} from '../../apis/schema/shape.ts';
+import { present } from '../../lib/sharing/present.ts';
+import { type AskNode, askNodes, later, withNode } from './node-answers.ts';
 
 interface AuditOptions {
   readonly ask: AskNode;
@@ -18,7 +32,23 @@ interface AuditOptions {
   readonly now: () => Date;
 }
 
-const RECORDS: NodeQuestion = { about: 'records', query: 'audit=true&lines=500' };
+const LAST_RECORDS: NodeQuestion = { about: 'records', query: 'audit=true&lines=500' };
+const PORT = integer(0, 65_535);
+/** A line of the flow log about a connection; others have other fields. */
+const RECORD = object(
+  {
+    time: TIME,
+    direction: oneOf('ingress', 'egress'),
+    verdict: oneOf('Allow', 'Drop', 'Reject', 'Pass'),
+    policy: text(256),
+    rule: text(256),
+    protocol: either('a protocol', text(16), integer(0, 255)),
+    src: text(64),
+    dst: text(64),
+  },
+  { dstPort: PORT, originalDstPort: PORT },
+);
+const RECORDS = object({ records: list(shape<unknown>('anything', () => true)), isCut: BOOLEAN });
 const NOBODY: AskedNodes = { nodes: [], failed: [], notAsked: 0 };
 
 /**
@@ -41,7 +71,7 @@ export async function auditOf({ ask, policies, only, now }: AuditOptions): Promi
   const [first] = audited;
   const one = audited.every(({ name }) => name === first?.name) ? first?.name : undefined;
   const query = new URLSearchParams(one === undefined ? {} : { policy: one }).toString();
-  const questions: NodeQuestion[] = [{ about: 'counters', query }, RECORDS];
+  const questions: NodeQuestion[] = [{ about: 'counters', query }, LAST_RECORDS];
   const asked =
     wanted.length === 0
       ? NOBODY
@@ -49,12 +79,14 @@ export async function auditOf({ ask, policies, only, now }: AuditOptions): Promi
           if (about === 'counters')
             for (const count of toRuleCounts(answer).rules) addCount(rules, node, count);
           else {
-            const { records, isCut: isMore } = recordsOfNode(answer);
-            for (const record of records) addRecord(peers, node, record);
-            isCut ||= isMore;
+            const found = checked(RECORDS, answer, 'its answer is not one about records');
+            for (const record of found.records.filter(RECORD.accepts)) addRecord(peers, node, record);
+            isCut ||= found.isCut;
           }
         });
-  const all = [...peers.values()].sort((a, b) => b.records - a.records || (a.lastSeen > b.lastSeen ? -1 : 1));
+  const all = [...peers.values()].sort(
+    (a, b) => b.records - a.records || Date.parse(b.lastSeen) - Date.parse(a.lastSeen),
+  );
   return {
     time: now().toISOString(),
     asked,
@@ -81,7 +113,11 @@ function addCount(rules: Map<string, AuditRule>, node: string, counted: CountedR
   });
 }
 
-function addRecord(peers: Map<string, AuditPeer>, node: string, { time, ...of }: RecordOfNode): void {
+function addRecord(peers: Map<string, AuditPeer>, node: string, record: Of<typeof RECORD>): void {
+  const { direction, verdict, policy, rule, protocol, time } = record;
+  const peer = direction === 'ingress' ? record.src : record.dst;
+  const port = record.originalDstPort ?? record.dstPort;
+  const of = { policy, rule, direction, verdict, peer, protocol, ...present({ port }) };
   const key = JSON.stringify(of);
   const known = peers.get(key);
   peers.set(key, {

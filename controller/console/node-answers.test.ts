@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { MOST_PEERS } from '../../apis/console-documents.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import type { QuestionAnswer } from '../../apis/node-question.ts';
-import { deniedPeers, FlowSums, recordsOfNode } from './node-answers.ts';
+import { deniedPeers, FlowSums } from './node-answers.ts';
 
 const FLOW = {
   direction: 'ingress',
@@ -26,17 +26,6 @@ const FLOW = {
     skipped: [],
   },
 } as const satisfies NodeFlow;
-const RECORD = {
-  time: '2026-11-26T10:00:00.123456Z',
-  direction: 'egress',
-  src: '192.0.2.1',
-  dst: '192.0.2.2',
-  verdict: 'Drop',
-  policy: 'p',
-  rule: 'r',
-  protocol: 'udp',
-  dstPort: 53,
-};
 /** A compromised node may send these in the place of a value. */
 const ODD: readonly unknown[] = [
   null,
@@ -125,27 +114,6 @@ describe('the flows of many nodes', () => {
         flows.map(({ peer, nodes }) => [peer, nodes]),
         [['fd00::/64', ['good']]],
       );
-    }
-  });
-});
-
-describe('records of nodes', () => {
-  it('are read', () => {
-    const { records, isCut } = recordsOfNode({ records: [RECORD], isCut: true });
-    assert.deepEqual(
-      [records[0]?.peer, records[0]?.port, records[0]?.time, isCut],
-      ['192.0.2.2', 53, '2026-11-26T10:00:00Z', true],
-    );
-  });
-
-  it('are left out where they are of another form, and never throw', () => {
-    for (const odd of ODD) {
-      for (const answer of [odd, { records: odd }, { records: [odd] }])
-        assert.deepEqual(recordsOfNode(answer).records, []);
-      for (const key of Object.keys(RECORD)) {
-        for (const one of recordsOfNode({ records: [{ ...RECORD, [key]: odd }] }).records)
-          assert.ok(JSON.stringify(one).length < 2_000, key);
-      }
     }
   });
 });

@@ -8,90 +8,9 @@ import {
 } from '../../apis/console-documents.ts';
 import { type NodeFlow, parseNodeFlows } from '../../apis/node-flows.ts';
 import type { NodeQuestion, QuestionAnswer, UnansweredNode } from '../../apis/node-question.ts';
-import type { Direction, RuleAction } from '../../apis/objects.ts';
-import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
-import { utcText } from '../../lib/process/clock.ts';
 import { compareText } from '../../lib/sharing/lists.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { askEach } from '../kubeapi/ask-nodes.ts';
-
-/**
- * Nodes' answers (agent/inspect), as far as the console shows them. A node may be compromised:
- * values that are not of the right type are left out, and texts are cut.
- */
-
-interface RuleName {
-  readonly policy: string;
-  readonly rule: string;
-}
-
-/** A line of the flow log. */
-export interface RecordOfNode extends RuleName {
-  readonly time: string;
-  readonly direction: Direction;
-  readonly verdict: RuleAction;
-  readonly peer: string;
-  readonly protocol: string | number;
-  readonly port: number | null;
-}
-
-const LONGEST = 256;
-const ACTIONS = ['Allow', 'Drop', 'Reject', 'Pass'] as const satisfies readonly RuleAction[];
-
-/** The records, and whether the node has more. */
-export function recordsOfNode(answer: unknown): {
-  readonly records: RecordOfNode[];
-  readonly isCut: boolean;
-} {
-  const records = fieldsIn(answer, 'records').flatMap((record) => {
-    const [direction, verdict, rule] = [
-      directionOf(record),
-      oneOf(ACTIONS, record.verdict),
-      ruleName(record),
-    ];
-    const [at, peer] = [time(record.time), text(direction === 'ingress' ? record.src : record.dst)];
-    if (direction === null || verdict === null || rule === null || at === null || peer === null) return [];
-    const port = count(record.originalDstPort) ?? count(record.dstPort);
-    return [{ ...rule, time: at, direction, verdict, peer, protocol: protocol(record.protocol), port }];
-  });
-  return { records, isCut: asFields(answer)?.isCut === true };
-}
-
-function fieldsIn(answer: unknown, list: string): FieldMap[] {
-  const found = asFields(answer)?.[list];
-  const fields = Array.isArray(found) ? found.map(asFields) : [];
-  return fields.filter((one) => one !== null);
-}
-
-function ruleName(fields: FieldMap | null): RuleName | null {
-  const [policy, rule] = [text(fields?.policy), text(fields?.rule)];
-  return policy === null || rule === null ? null : { policy, rule };
-}
-
-function directionOf({ direction }: FieldMap): Direction | null {
-  return direction === 'ingress' || direction === 'egress' ? direction : null;
-}
-
-function oneOf<T extends string>(values: readonly T[], value: unknown): T | null {
-  return values.find((one) => one === value) ?? null;
-}
-
-function protocol(value: unknown): string | number {
-  return typeof value === 'number' ? value : (text(value) ?? '');
-}
-
-function text(value: unknown): string | null {
-  return typeof value === 'string' ? value.slice(0, LONGEST) : null;
-}
-
-function time(value: unknown): string | null {
-  const milliseconds = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  return Number.isNaN(milliseconds) ? null : utcText(milliseconds);
-}
-
-function count(value: unknown): number | null {
-  return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : null;
-}
 
 export type AskNode = (node: string, question: NodeQuestion) => Promise<QuestionAnswer>;
 
