@@ -100,7 +100,7 @@ async function nftText(table: string): Promise<string> {
   const { Nftables, NftError } = await loadAddon();
   const nft = new Nftables({ numeric: false });
   try {
-    return (await nft.run(`list table ${table}`)).output;
+    return await nft.run(`list table ${table}`);
   } catch (error) {
     if (error instanceof NftError && error.code === 'ENOENT') return '';
     throw error;

@@ -32,11 +32,7 @@ function judge(one: ConntrackEntry): Denial | null {
 }
 
 function refusal(code: string): NftError {
-  const none = { errno: null, line: null, column: null, command: null, refersTo: null };
-  return new NftError(
-    [{ code, message: code, ...none, operation: null, set: null, expression: null, element: null }],
-    '',
-  );
+  return new NftError([{ code, message: code, operation: null }]);
 }
 
 async function run(chunks: readonly (readonly ConntrackEntry[])[], changes: Partial<EndOptions> = {}) {

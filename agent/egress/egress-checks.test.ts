@@ -13,7 +13,7 @@ function nft(chains: readonly object[], texts: Readonly<Record<string, string>>)
     async run(command: string) {
       const output = texts[command.replace('list table ', '')];
       if (output === undefined) throw new Error('no such table');
-      return { output, generation: { before: 1, after: 1 } };
+      return output;
     },
   };
 }

@@ -20,9 +20,7 @@ function kernel(code: string | null) {
 }
 
 function toError(code: string): NftError {
-  const nothing = { errno: null, line: null, column: null, command: null, refersTo: null };
-  const more = { operation: null, set: null, expression: null, element: null };
-  return new NftError([{ ...nothing, ...more, code, message: code }], '');
+  return new NftError([{ code, message: code, operation: null }]);
 }
 
 describe('endSteering', () => {

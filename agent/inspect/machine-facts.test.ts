@@ -23,7 +23,7 @@ async function found(
       async run(command) {
         const output = tables[command.replace('list table ', '')];
         if (output === undefined) throw new Error('no such table');
-        return { output, generation: { before: 1, after: 1 } };
+        return output;
       },
     },
     [],

@@ -168,10 +168,7 @@ export async function otherTables(
   const found: OtherTable[] = [];
   for (const [name, chains] of tables) {
     // A table that is gone by now has no rules.
-    const text = await nft.run(`list table ${name}`).then(
-      ({ output }) => output,
-      () => '',
-    );
+    const text = await nft.run(`list table ${name}`).catch(() => '');
     const [family = '', own = ''] = name.split(' ');
     const table = { name, families: FAMILIES_OF[family] ?? FAMILIES, chains };
     found.push({ ...table, syntax: 'nft', text });

@@ -191,11 +191,7 @@ export const BARE: Omit<Link, 'index' | 'name'> = {
 };
 
 function refused(code: string): NftError {
-  const nothing = { errno: null, line: null, column: null, command: null, refersTo: null };
-  return new NftError(
-    [{ code, message: code, ...nothing, operation: null, expression: null, set: null, element: null }],
-    '',
-  );
+  return new NftError([{ code, message: code, operation: null }]);
 }
 
 /** As a call of the thread pool, it ends in a later turn of the event loop. */

@@ -205,9 +205,7 @@ function identity(object: RouteObject): unknown {
 }
 
 function toError(code: string, message: string): NftError {
-  const nothing = { errno: null, line: null, column: null, command: null, refersTo: null };
-  const more = { operation: null, set: null, expression: null, element: null };
-  return new NftError([{ ...nothing, ...more, code, message }], '');
+  return new NftError([{ code, message, operation: null }]);
 }
 
 const NEW: WireGuardDevice = { publicKey: new Uint8Array(0), port: 0, mark: 0, peers: [] };

@@ -26,7 +26,7 @@ async function answer({ method, argument }: Question): Promise<unknown> {
 }
 
 function toAnswer(error: unknown): Omit<Answer, 'id'> {
-  if (error instanceof NftError) return { refused: { details: [...error.all], stderr: error.stderr } };
+  if (error instanceof NftError) return { refused: [...error.all] };
   return { failed: error instanceof Error ? (error.stack ?? error.message) : String(error) };
 }
 

@@ -20,7 +20,7 @@ type Request =
 export interface Answer {
   readonly id: number;
   readonly value?: unknown;
-  readonly refused?: { readonly details: readonly NftErrorDetail[]; readonly stderr: string };
+  readonly refused?: readonly NftErrorDetail[];
   readonly failed?: string;
 }
 
@@ -54,8 +54,8 @@ export async function realKernel(): Promise<RealKernel> {
     const { id, value, refused, failed } = message as Answer;
     const call = waiting.get(id);
     waiting.delete(id);
-    const [first, ...more] = refused?.details ?? [];
-    if (first !== undefined) call?.reject(new NftError([first, ...more], refused?.stderr ?? ''));
+    const [first, ...more] = refused ?? [];
+    if (first !== undefined) call?.reject(new NftError([first, ...more]));
     else if (failed !== undefined) call?.reject(new Error(failed));
     else call?.resolve(value);
   });

@@ -235,18 +235,5 @@ interface Place {
 
 /** The error of the real binding. */
 export function toNftError(code: string, message: string, { operation }: Place = {}): NftError {
-  const detail = {
-    code,
-    message,
-    errno: null,
-    line: null,
-    column: null,
-    command: null,
-    refersTo: null,
-    operation: operation ?? null,
-    expression: null,
-    set: null,
-    element: null,
-  };
-  return new NftError([detail], '');
+  return new NftError([{ code, message, operation: operation ?? null }]);
 }

@@ -529,7 +529,7 @@ inNamespace(import.meta.filename, () => {
           keyLength,
           elementCount,
         })),
-        text: (await nftables.run(`list table ${TABLE.family} ${TABLE.name}`)).output,
+        text: await nftables.run(`list table ${TABLE.family} ${TABLE.name}`),
       };
     }
 
@@ -623,7 +623,7 @@ inNamespace(import.meta.filename, () => {
           /cannot also match/,
         );
         const text = `add rule ${TABLE.family} ${TABLE.name} c ${ruleText(wrong)}`;
-        await assert.rejects(nftables.check(text), /conflicting protocols/);
+        await assert.rejects(nftables.run(text), /conflicting protocols/);
       }
     });
 

@@ -148,7 +148,7 @@ function ofCommand(error: NftError, commandOf: (operation: number) => number): N
     ...detail,
     operation: detail.operation === null ? null : commandOf(detail.operation),
   });
-  return new NftError([translate(first), ...more.map(translate)], error.stderr, { cause: error });
+  return new NftError([translate(first), ...more.map(translate)], { cause: error });
 }
 
 /**

@@ -3,24 +3,9 @@ import { NftError } from 'nftables-napi';
 import { nftNeeds, tryNeeds } from './nft-trial.ts';
 
 /** The answer of a kernel that lacks an expression. */
-const ENOENT = new NftError(
-  [
-    {
-      code: 'ENOENT',
-      errno: 2,
-      line: 1,
-      column: 1,
-      command: null,
-      refersTo: null,
-      operation: null,
-      set: null,
-      expression: null,
-      element: null,
-      message: 'Could not process rule: No such file or directory',
-    },
-  ],
-  '',
-);
+const ENOENT = new NftError([
+  { code: 'ENOENT', message: 'Could not process rule: No such file or directory', operation: null },
+]);
 
 describe('the trial of nf_tables', () => {
   const lacking = (...words: readonly string[]) => ({

@@ -8,7 +8,7 @@ import { watchKernel } from './nftables-dataplane.ts';
 const OVERRUN: MonitorEvent = { kind: 'overrun' };
 const FAILED: MonitorEvent = { kind: 'error', error: new Error('ENETDOWN') as NftError };
 const change = (generation: number): MonitorEvent => {
-  return { kind: 'change', generation, processName: 'nft', pid: 1, touches: 1, objects: {} };
+  return { kind: 'change', generation, processName: 'nft' };
 };
 
 describe('watchKernel', () => {

@@ -116,11 +116,11 @@ void round(nft::NetlinkSocket& socket) {
                   "add set inet t i { type ipv4_addr; flags interval; }\n"
                   "add map inet t m { type ipv4_addr : verdict; }\n"
                   "add chain inet t c; add rule inet t c tcp dport { 80, 443 } counter accept comment \"x\"",
-                  0, false)
+                  0)
              .succeeded,
          "setting up");
-  expect(!context.run("add rule inet t nowhere accept", 0, false).succeeded, "a wrong rule was accepted");
-  expect(!context.run("not a command", 0, false).succeeded, "a wrong word was accepted");
+  expect(!context.run("add rule inet t nowhere accept", 0).succeeded, "a wrong rule was accepted");
+  expect(!context.run("not a command", 0).succeeded, "a wrong word was accepted");
 
   send(socket, {record(NFT_MSG_NEWSETELEM, nft::Shape::keys, "h", {1, 1, 1, 1, 2, 2, 2, 2}),
                 record(NFT_MSG_NEWSETELEM, nft::Shape::ranges, "i", {9, 0, 0, 0, 255, 255, 255, 255}),
@@ -139,8 +139,8 @@ void round(nft::NetlinkSocket& socket) {
   expect(!nft::take_snapshot(socket, NFPROTO_INET, "nothing"), "a snapshot of nothing");
   const nft::TableSnapshot chains = nft::take_snapshot_of_chains(socket, NFPROTO_INET, "t", {"c", "nothing"});
   expect(chains.chains.size() == 1 && chains.chains[0].rules.size() == 1, "not one chain with one rule");
-  context.run("list ruleset", 0, false);
-  context.run("delete table inet t", 0, false);
+  context.run("list ruleset", 0);
+  context.run("delete table inet t", 0);
 }
 
 // A listener that hears something, one that is stopped with a batch nobody takes, and one that

@@ -4,21 +4,16 @@ import path from 'node:path';
 /** The address family of a table, by nft's names. */
 export type TableFamily = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
 
-/**
- * The answer of Context.run(): libnftables' exit state, both of its buffers, and the generations
- * before and after.
- */
+/** The answer of Context.run(): libnftables' exit state, and both of its buffers. */
 export interface NativeRun {
   succeeded: boolean;
   output: string;
   errors: string;
-  before: number;
-  after: number;
 }
 
 /** A libnftables context. */
 export interface NativeContext {
-  run(text: string, outputFlags: number, dryRun: boolean): Promise<NativeRun>;
+  run(text: string, outputFlags: number): Promise<NativeRun>;
   close(): Promise<void>;
 }
 
@@ -62,10 +57,7 @@ export interface NativeEvent {
   kind: number;
   errno: number;
   generation: number;
-  touches: number;
-  pid: number | null;
   processName: string | null;
-  objects: Record<string, number>;
 }
 
 /** A thread that listens on a netlink socket. */
@@ -201,7 +193,7 @@ export interface Binding {
     listener: (batch: NativeRouteBatch) => void,
   ) => NativeMonitor;
   families: Record<TableFamily, number>;
-  outputFlags: Record<'json' | 'echo' | 'handle' | 'stateless' | 'terse' | 'numeric', number>;
+  outputFlags: Record<'json' | 'numeric', number>;
   verdicts: Record<'accept' | 'drop' | 'continue' | 'return' | 'jump' | 'goto', number>;
   setFlags: Record<
     'anonymous' | 'constant' | 'interval' | 'map' | 'timeout' | 'eval' | 'object' | 'concat',

@@ -25,15 +25,7 @@ export type NftErrorCode =
 export interface NftErrorDetail {
   code: NftErrorCode;
   message: string;
-  errno: number | null;
-  line: number | null;
-  column: number | null;
-  command: string | null;
-  refersTo: string | null;
   operation: number | null;
-  set: string | null;
-  expression: number | null;
-  element: Uint8Array | null;
 }
 
 /**
@@ -43,76 +35,28 @@ export interface NftErrorDetail {
  * - SYNTAX: libnftables refused the text itself, its grammar or its meaning, before the kernel saw
  *   it;
  * - CLOSED: the object was closed before the call;
- * - UNKNOWN: a message that could not be classified; read `stderr`.
+ * - UNKNOWN: a message that could not be classified.
  */
 export class NftError extends Error implements NftErrorDetail {
   override readonly name = 'NftError';
   readonly code: NftErrorCode;
-  /** The errno; null if there is none (SYNTAX, CLOSED, UNKNOWN). */
-  readonly errno: number | null;
-  /** The line in the text that was run, from 1. Null for errors of a batch or a socket. */
-  readonly line: number | null;
-  /** The column in that line, from 1. */
-  readonly column: number | null;
-  /** The text of that line. */
-  readonly command: string | null;
-  /** The part of the line that libnftables underlines. */
-  readonly refersTo: string | null;
   /** The index of the refused operation of a batch, from 0. */
   readonly operation: number | null;
-  /** The set of that operation. */
-  readonly set: string | null;
-  /** The index of the refused expression of a rule, if the kernel names it. */
-  readonly expression: number | null;
-  /** The key of the refused element (for a range: its first key), if the kernel names it. */
-  readonly element: Uint8Array | null;
-  /** libnftables' whole error output; empty for a batch or a socket. */
-  readonly stderr: string;
   /** All errors of this call; the first is this one. */
   readonly all: readonly NftErrorDetail[];
 
-  constructor(
-    details: readonly [NftErrorDetail, ...NftErrorDetail[]],
-    stderr: string,
-    options?: ErrorOptions,
-  ) {
+  constructor(details: readonly [NftErrorDetail, ...NftErrorDetail[]], options?: ErrorOptions) {
     const [first] = details;
     super(first.message, options);
     this.code = first.code;
-    this.errno = first.errno;
-    this.line = first.line;
-    this.column = first.column;
-    this.command = first.command;
-    this.refersTo = first.refersTo;
     this.operation = first.operation;
-    this.set = first.set;
-    this.expression = first.expression;
-    this.element = first.element;
-    this.stderr = stderr;
     this.all = details;
   }
 }
 
-/** A detail with code and message only. */
-export function plainDetail(code: NftErrorCode, message: string): NftErrorDetail {
-  return {
-    code,
-    message,
-    errno: null,
-    line: null,
-    column: null,
-    command: null,
-    refersTo: null,
-    operation: null,
-    set: null,
-    expression: null,
-    element: null,
-  };
-}
-
 /** The error of every call after close(). */
 export function closedError(owner: string): NftError {
-  return new NftError([plainDetail('CLOSED', `${owner} is closed`)], '');
+  return new NftError([{ code: 'CLOSED', message: `${owner} is closed`, operation: null }]);
 }
 
 /** The errors of the C library, by number and by the message of strerror(). */
@@ -154,7 +98,7 @@ function isNativeFailure(error: unknown): error is NativeFailure {
 }
 
 /** Describes the operation at an index of the batch. */
-export type DescribeOperation = (operation: number) => { text: string; set: string | null } | null;
+export type DescribeOperation = (operation: number) => string | null;
 
 /** Converts an error of the addon to an NftError; any other value is returned unchanged. */
 export function toNftError(
@@ -165,26 +109,23 @@ export function toNftError(
   if (!isNativeFailure(error)) return error;
   const toDetail = (native: NativeDetail): NftErrorDetail => {
     const operation = describe(native.operation);
-    const element = native.element.length > 0 ? native.element : null;
+    const { element } = native;
     const message = [
-      operation?.text,
+      operation,
       native.expression >= 0 && `expression ${native.expression}`,
-      element && `element 0x${Buffer.from(element).toString('hex')}`,
+      element.length > 0 && `element 0x${Buffer.from(element).toString('hex')}`,
       table.messageOf(native.errno),
       native.text,
     ];
     return {
-      ...plainDetail(table.nameOf(native.errno), message.filter((part) => part).join(': ')),
-      errno: native.errno,
-      operation: operation && native.operation,
-      set: operation?.set ?? null,
-      expression: native.expression >= 0 ? native.expression : null,
-      element,
+      code: table.nameOf(native.errno),
+      message: message.filter((part) => part).join(': '),
+      operation: operation === null ? null : native.operation,
     };
   };
   const [first, ...rest] = error.details.map(toDetail);
-  const whole = { ...plainDetail(table.nameOf(error.errno), error.message), errno: error.errno };
-  return new NftError([first ?? whole, ...rest], '', { cause: error });
+  const whole = { code: table.nameOf(error.errno), message: error.message, operation: null };
+  return new NftError([first ?? whole, ...rest], { cause: error });
 }
 
 /**
@@ -193,6 +134,5 @@ export function toNftError(
  */
 export function plainError(errno: number, what: string, errnos: ErrnoTable, text = ''): NftError {
   const message = [what, errnos.messageOf(errno), text].filter((part) => part !== '').join(': ');
-  const detail = plainDetail(errnos.nameOf(errno), message);
-  return new NftError([{ ...detail, errno }], '');
+  return new NftError([{ code: errnos.nameOf(errno), message, operation: null }]);
 }

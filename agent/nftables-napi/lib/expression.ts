@@ -23,8 +23,6 @@ export type Expression =
   /** Loads what the packet's route says; tcpmss: the segment size for its MTU, 2 bytes. */
   | { kind: 'rt'; key: RtKey; register: number }
   | { kind: 'cmp'; register: number; operator: CmpOperator; value: Uint8Array }
-  /** Matches inside (eq) or outside (neq) of a range, both ends included. */
-  | { kind: 'range'; register: number; operator: 'eq' | 'neq'; from: Uint8Array; to: Uint8Array }
   /** `(register & mask) ^ xor`, in place. */
   | { kind: 'bitwise'; register: number; mask: Uint8Array; xor: Uint8Array }
   /** Converts the byte order of `length` bytes, in units of `size`, in place. */
@@ -43,11 +41,8 @@ export type Expression =
   /** Starts at 0, or at the given values. */
   | { kind: 'counter'; packets?: number | bigint; bytes?: number | bigint }
   | { kind: 'verdict'; verdict: MapVerdict }
-  /**
-   * `rate` packets per `seconds` (1: second, 60: minute ...), after a burst. `over`: matches the
-   * packets above the limit.
-   */
-  | { kind: 'limit'; rate: number; seconds: number; burst: number; over?: boolean }
+  /** `rate` packets per `seconds` (1: second, 60: minute ...), after a burst. */
+  | { kind: 'limit'; rate: number; seconds: number; burst: number }
   /** Logs to an NFLOG group. `snapLength` in bytes. */
   | { kind: 'log'; prefix: string; group: number; snapLength: number; queueThreshold: number }
   /** `code`: of ICMP, ICMPv6 or (icmpx) NFT_REJECT_ICMPX_*; 0 for a reset. */
@@ -78,7 +73,7 @@ type FibResult = keyof typeof fibResults;
 type FibFlag = keyof typeof fibFlags;
 /** Keys of an rt expression, by the kernel's NFT_RT_*. */
 export type RtKey = keyof typeof rtKeys;
-/** Operators of cmp and range, by the kernel's NFT_CMP_*. */
+/** Operators of cmp, by the kernel's NFT_CMP_*. */
 export type CmpOperator = keyof typeof cmpOperators;
 
 // All numbers are from linux/netfilter/nf_tables.h and never change: they are the kernel's ABI.
@@ -92,42 +87,35 @@ export const metaKeys = {
   iifname: 6,
   oifname: 7,
   iiftype: 8,
-  oiftype: 9,
   skuid: 10,
-  skgid: 11,
   nfproto: 15,
   l4proto: 16,
   pkttype: 19,
-  cpu: 20,
   iifgroup: 21,
   oifgroup: 22,
   iifkind: 26,
-  oifkind: 27,
 } as const;
-export const payloadBases = { link: 0, network: 1, transport: 2, inner: 3 } as const;
+export const payloadBases = { link: 0, network: 1, transport: 2 } as const;
 export const ctKeys = {
   state: 0,
   direction: 1,
   status: 2,
   mark: 3,
-  l3protocol: 7,
   protocol: 10,
   protoSource: 11,
   protoDestination: 12,
   label: 13,
-  zone: 17,
   sourceIp: 19,
   destinationIp: 20,
   sourceIp6: 21,
   destinationIp6: 22,
-  id: 23,
 } as const;
-export const cmpOperators = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
+export const cmpOperators = { eq: 0, neq: 1, lte: 3, gte: 5 } as const;
 export const directions = { original: 0, reply: 1 } as const;
 export const byteorders = { ntoh: 0, hton: 1 } as const;
 export const fibResults = { oif: 1, oifname: 2, type: 3 } as const;
 export const fibFlags = { saddr: 1, daddr: 2, mark: 4, iif: 8, oif: 16, present: 32 } as const;
-export const rtKeys = { classid: 0, nexthop4: 1, nexthop6: 2, tcpmss: 3 } as const;
+export const rtKeys = { tcpmss: 3 } as const;
 export const natTypes = { snat: 0 } as const;
 export const natFamilies = { ip: 2, ip6: 10 } as const;
 export const rejects = { icmp: 0, 'tcp reset': 1, icmpx: 2 } as const;

@@ -46,16 +46,10 @@ export {
   type LinkMonitorOptions,
   LinkSocket,
 } from './links.ts';
-export { Monitor, type MonitorEvent, type MonitorOptions, type ObjectKind } from './monitor.ts';
+export { Monitor, type MonitorEvent } from './monitor.ts';
 export { type BatchResult, type Generation, type LastCount, Netlink } from './netlink.ts';
 export { Nflog, type NflogBatch, type NflogOptions, type NflogPacket } from './nflog.ts';
-export {
-  type JsonObject,
-  type JsonValue,
-  Nftables,
-  type NftablesOptions,
-  type RunResult,
-} from './nftables.ts';
+export { type JsonObject, Nftables } from './nftables.ts';
 export type {
   BatchOperation,
   FlushOperation,

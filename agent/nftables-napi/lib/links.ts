@@ -115,12 +115,6 @@ export class LinkSocket {
     return this.#run(() => this.#socket.list());
   }
 
-  /** One link; null if there is none with this index. */
-  async get(index: number): Promise<Link | null> {
-    const [link = null] = await this.getMany([index]);
-    return link;
-  }
-
   /** One result per index, null if there is no such link; each as of its own moment. */
   async getMany(indices: readonly number[]): Promise<(Link | null)[]> {
     if (!Array.isArray(indices)) throw new TypeError('indices must be an array');
@@ -130,17 +124,10 @@ export class LinkSocket {
   }
 
   /**
-   * Sets the group of a link and nothing else. Groups are 0 (the default of every link) to 2 ** 32
-   * - 1. ENODEV if there is no such link (any more). Needs CAP_NET_ADMIN (else EPERM).
-   */
-  async setGroup(index: number, group: number): Promise<void> {
-    const [error] = await this.setGroups([{ index, group }]);
-    if (error) throw error;
-  }
-
-  /**
-   * Sets the groups of many links, in order and independently: one result per change, null for
-   * success. Rejects only if the call as a whole fails.
+   * Sets the groups of links and nothing else, in order and independently: one result per change,
+   * null for success, ENODEV if there is no such link (any more), EPERM without CAP_NET_ADMIN.
+   * Groups are 0 (the default of every link) to 2 ** 32 - 1. Rejects only if the call as a whole
+   * fails.
    */
   async setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]> {
     if (!Array.isArray(changes)) throw new TypeError('changes must be an array');

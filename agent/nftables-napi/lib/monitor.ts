@@ -11,9 +11,6 @@ import {
 import { Listening } from './closable.ts';
 import { type ErrnoTable, type NftError, plainError, toErrnoTable } from './errors.ts';
 
-/** The kinds of objects that a commit can change. */
-export type ObjectKind = 'table' | 'chain' | 'rule' | 'set' | 'element' | 'object' | 'flowtable';
-
 /** An event of a monitor. */
 export type MonitorEvent =
   | {
@@ -26,18 +23,6 @@ export type MonitorEvent =
        * Node.js gave them).
        */
       processName: string | null;
-      /**
-       * The kernel's id of that thread, in the initial pid namespace: for nft it is the id of the
-       * process; for this process it is not process.pid.
-       */
-      pid: number | null;
-      /** Number of messages about the table. */
-      touches: number;
-      /**
-       * Number of objects of each kind that were added, changed or deleted; kinds without any are
-       * absent.
-       */
-      objects: Partial<Record<ObjectKind, number>>;
     }
   /** The socket's buffer was full: an unknown number of events is lost. Compare the whole state. */
   | { kind: 'overrun' }

@@ -8,14 +8,8 @@ import {
 } from './binding.ts';
 import { ClosableLane } from './closable.ts';
 import { type Elements, toElements } from './elements.ts';
-import { type ErrnoTable, toErrnoTable, toNftError } from './errors.ts';
-import {
-  type BatchOperation,
-  describeOperation,
-  operationSet,
-  putOperation,
-  type SetName,
-} from './operation.ts';
+import { type DescribeOperation, type ErrnoTable, toErrnoTable, toNftError } from './errors.ts';
+import { type BatchOperation, describeOperation, putOperation, type SetName } from './operation.ts';
 import { RecordWriter } from './record.ts';
 import { type ChainsSnapshot, type TableSnapshot, toSnapshot } from './snapshot.ts';
 
@@ -81,8 +75,8 @@ export class Netlink {
 
   /**
    * Performs all operations in order, in one transaction: all of them or none. Buffers are copied
-   * before this returns. NftError: `operation` is the index of the first refused operation, `set`
-   * and `element` what it concerns. Needs CAP_NET_ADMIN (else EPERM).
+   * before this returns. NftError: `operation` is the index of the first refused operation. Needs
+   * CAP_NET_ADMIN (else EPERM).
    */
   batch(operations: readonly BatchOperation[]): Promise<BatchResult> {
     return this.#attempt(() => {
@@ -93,8 +87,7 @@ export class Netlink {
       }
       const describe = (index: number) => {
         const operation = operations[index];
-        if (!operation) return null;
-        return { text: `operation ${index} (${describeOperation(operation)})`, set: operationSet(operation) };
+        return operation ? `operation ${index} (${describeOperation(operation)})` : null;
       };
       return this.#run(async () => {
         const { before, after, build, kernel, lastCounts } = await this.#socket.batch(writer.records);
@@ -168,10 +161,7 @@ export class Netlink {
     return call();
   }
 
-  #run<Result>(
-    call: () => Promise<Result>,
-    describe?: (operation: number) => { text: string; set: string | null } | null,
-  ): Promise<Result> {
+  #run<Result>(call: () => Promise<Result>, describe?: DescribeOperation): Promise<Result> {
     return this.#lane.run(call, (error) => toNftError(error, this.#errnos, describe));
   }
 }

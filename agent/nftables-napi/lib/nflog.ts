@@ -124,7 +124,7 @@ export class Nflog extends Listening {
       (whileOpen) =>
         new binding.Nflog(group, copyRange, queueThreshold, timeout, receiveBuffer, whileOpen(tell)),
       errnos,
-      () => ({ text: `nflog group ${group}`, set: '' }),
+      () => `nflog group ${group}`,
     );
   }
 }

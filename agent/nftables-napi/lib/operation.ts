@@ -126,11 +126,6 @@ export function putOperation(
   }
 }
 
-/** The set of an operation, for errors; null if it has none. */
-export function operationSet(operation: BatchOperation): string | null {
-  return 'set' in operation && operation.set !== undefined ? operation.set : null;
-}
-
 /** A short description of the operation, for errors. */
 export function describeOperation(operation: BatchOperation): string {
   const { op, family, table } = operation;

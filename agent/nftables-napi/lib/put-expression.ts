@@ -24,7 +24,6 @@ const NFTA_DATA_VALUE = 1;
 const NFTA_DATA_VERDICT = 2;
 const NFT_REG_VERDICT = 0;
 const NFT_LOOKUP_F_INV = 1;
-const NFT_LIMIT_F_INV = 1;
 const NFT_HASH_JENKINS = 0;
 const NFT_EXTHDR_OP_TCPOPT = 1;
 
@@ -94,12 +93,6 @@ function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<str
       to.u32(1, register(it.register));
       to.u32(2, number(cmpOperators, it.operator, 'operator'));
       putValue(to, 3, it.value);
-      break;
-    case 'range':
-      to.u32(1, register(it.register));
-      to.u32(2, number(cmpOperators, it.operator, 'operator'));
-      putValue(to, 3, it.from);
-      putValue(to, 4, it.to);
       break;
     case 'bitwise':
       to.u32(1, register(it.register));
@@ -200,7 +193,7 @@ function putLimit(to: RecordWriter, it: Extract<Expression, { kind: 'limit' }>):
   to.u64(2, it.seconds);
   to.u32(3, it.burst);
   to.u32(4, 0); // NFT_LIMIT_PKTS
-  to.u32(5, it.over === true ? NFT_LIMIT_F_INV : 0);
+  to.u32(5, 0);
 }
 
 function putFib(to: RecordWriter, it: Extract<Expression, { kind: 'fib' }>): void {

@@ -33,12 +33,7 @@ Napi::Object to_object(Napi::Env env, const Constant (&constants)[Count]) {
 constexpr Constant families[] = {{"ip", NFPROTO_IPV4},     {"ip6", NFPROTO_IPV6},       {"inet", NFPROTO_INET},
                                  {"arp", NFPROTO_ARP},     {"bridge", NFPROTO_BRIDGE},  {"netdev", NFPROTO_NETDEV}};
 
-constexpr Constant output_flags[] = {{"json", NFT_CTX_OUTPUT_JSON},
-                                     {"echo", NFT_CTX_OUTPUT_ECHO},
-                                     {"handle", NFT_CTX_OUTPUT_HANDLE},
-                                     {"stateless", NFT_CTX_OUTPUT_STATELESS},
-                                     {"terse", NFT_CTX_OUTPUT_TERSE},
-                                     {"numeric", NFT_CTX_OUTPUT_NUMERIC_ALL}};
+constexpr Constant output_flags[] = {{"json", NFT_CTX_OUTPUT_JSON}, {"numeric", NFT_CTX_OUTPUT_NUMERIC_ALL}};
 
 constexpr Constant verdicts[] = {{"accept", NF_ACCEPT},
                                  {"drop", NF_DROP},

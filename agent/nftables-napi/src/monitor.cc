@@ -2,25 +2,12 @@
 
 namespace binding {
 
-namespace {
-
-const char* const object_names[nft::object_kinds] = {"table", "chain", "rule", "set", "element", "object", "flowtable"};
-
-}  // namespace
-
 Napi::Value EventMonitoring::to_value(Napi::Env env, const nft::MonitorEvent& event) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("kind", Napi::Number::New(env, static_cast<int>(event.kind)));
   object.Set("errno", Napi::Number::New(env, event.err));
   object.Set("generation", Napi::Number::New(env, event.generation));
-  object.Set("touches", Napi::Number::New(env, event.touches));
-  object.Set("pid", event.pid ? Napi::Value(Napi::Number::New(env, *event.pid)) : env.Null());
   object.Set("processName", event.process_name ? Napi::Value(Napi::String::New(env, *event.process_name)) : env.Null());
-  Napi::Object objects = Napi::Object::New(env);
-  for (size_t i = 0; i < nft::object_kinds; i++) {
-    if (event.objects[i]) objects.Set(object_names[i], Napi::Number::New(env, event.objects[i]));
-  }
-  object.Set("objects", objects);
   return object;
 }
 

@@ -20,19 +20,16 @@ Context::Context(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Context>(inf
 Napi::Value Context::run(const Napi::CallbackInfo& info) {
   const std::string text = text_argument(info[0], "text");
   const uint32_t flags = number_argument(info[1], "outputFlags");
-  const bool dry_run = info[2].ToBoolean();
   return PromiseWorker<nft::RunResult>::run(
       info.Env(),
-      [context = context_, text, flags, dry_run] {
-        return context->use([&](nft::NftContext& it) { return it.run(text, flags, dry_run); });
+      [context = context_, text, flags] {
+        return context->use([&](nft::NftContext& it) { return it.run(text, flags); });
       },
       [](Napi::Env env, const nft::RunResult& result) -> Napi::Value {
         Napi::Object object = Napi::Object::New(env);
         object.Set("succeeded", Napi::Boolean::New(env, result.succeeded));
         object.Set("output", Napi::String::New(env, result.output));
         object.Set("errors", Napi::String::New(env, result.errors));
-        object.Set("before", Napi::Number::New(env, result.before));
-        object.Set("after", Napi::Number::New(env, result.after));
         return object;
       });
 }

@@ -7,7 +7,7 @@
 
 namespace binding {
 
-// JavaScript: new Context(); run(text, outputFlags, dryRun): Promise; close(): Promise.
+// JavaScript: new Context(); run(text, outputFlags): Promise; close(): Promise.
 class Context : public Napi::ObjectWrap<Context> {
  public:
   static Napi::Function define(Napi::Env env);

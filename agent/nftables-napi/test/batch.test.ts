@@ -37,8 +37,7 @@ inNamespace(import.meta.filename, () => {
       const before = await netlink.generation();
       await assert.rejects(netlink.batch(batch), (error: unknown) => {
         assert.ok(error instanceof NftError);
-        assert.deepEqual([error.code, error.errno, error.operation, error.set], ['ENOENT', 2, 1, 's']);
-        assert.deepEqual(error.element, NAMES_ELEMENTS ? Uint8Array.of(192, 0, 2, 7) : null);
+        assert.deepEqual([error.code, error.operation], ['ENOENT', 1]);
         const named = NAMES_ELEMENTS ? 'element 0xc0000207: ' : '';
         assert.ok(error.message.includes(`operation 1 (delete inet t s): ${named}No such file or directory`));
         return true;
@@ -55,7 +54,7 @@ inNamespace(import.meta.filename, () => {
       view.setUint32(9_000 * 4, 77_777);
       await assert.rejects(netlink.batch([{ op: 'delete', ...set, keys }]), {
         code: 'ENOENT',
-        element: NAMES_ELEMENTS ? Uint8Array.of(0, 1, 0x2f, 0xd1) : null,
+        message: NAMES_ELEMENTS ? /element 0x00012fd1: No such/ : /No such/,
       });
       assert.equal((await netlink.elements(set))?.keys.length, 40_000);
     });
@@ -70,11 +69,8 @@ inNamespace(import.meta.filename, () => {
       await assert.rejects(netlink.batch([missing('a'), missing('s'), missing('b')]), (error: unknown) => {
         assert.ok(error instanceof NftError);
         assert.deepEqual(
-          error.all.map(({ operation, set: name }) => [operation, name]),
-          [
-            [0, 'a'],
-            [2, 'b'],
-          ],
+          error.all.map(({ operation }) => operation),
+          [0, 2],
         );
         return true;
       });

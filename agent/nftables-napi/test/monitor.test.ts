@@ -30,7 +30,7 @@ inNamespace(import.meta.filename, () => {
       return events;
     };
 
-    it('reports a foreign change, with the process and the objects', async () => {
+    it('reports a foreign change, with the process', async () => {
       nft(
         'add table inet t; add chain inet t c; add set inet t s { type ipv4_addr; elements = { 10.0.0.1, 10.0.0.2 } }; add rule inet t c accept',
       );
@@ -38,19 +38,17 @@ inNamespace(import.meta.filename, () => {
       assert.ok(event?.kind === 'change');
       assert.equal(event.generation, await netlink.generation());
       assert.equal(event.processName, 'nft');
-      assert.ok(event.pid !== null && event.pid > 0);
-      assert.deepEqual(event.objects, { table: 1, chain: 1, set: 1, rule: 1, element: 2 });
-      assert.ok(event.touches >= 5);
     });
 
     it("reports its own process's changes, one event a commit", async () => {
       const context = new Nftables();
-      const { generation } = await context.run('add table inet t\nadd set inet t s { type ipv4_addr; }');
+      await context.run('add table inet t\nadd set inet t s { type ipv4_addr; }');
+      const generation = await netlink.generation();
       const set = { family: 'inet', table: 't', set: 's', keyLength: 4 } as const;
       const batch = await netlink.batch([{ op: 'add', ...set, keys: Uint8Array.of(10, 0, 0, 1) }]);
       await context.close();
       const generations = (await expectEvents(2)).map((event) => event.kind === 'change' && event.generation);
-      assert.deepEqual(generations, [generation.after, batch.generation.after]);
+      assert.deepEqual(generations, [generation, batch.generation.after]);
     });
 
     it('ignores elements of quiet sets, and nothing else', async () => {
@@ -61,9 +59,10 @@ inNamespace(import.meta.filename, () => {
       nft('add element inet t live { 10.0.0.1 }');
       nft('delete element inet t live { 10.0.0.1 }; add element inet t live { 10.0.0.1 }');
       nft('add element inet t live { 10.0.0.2 }; add element inet t s { 10.0.0.2 }');
+      const third = await netlink.generation();
       nft('delete set inet t live');
-      const changes = (await expectEvents(3)).map((event) => event.kind === 'change' && event.objects);
-      assert.deepEqual(changes, [{ table: 1, set: 2 }, { element: 1 }, { set: 1 }]);
+      const generations = (await expectEvents(3)).map((event) => event.kind === 'change' && event.generation);
+      assert.deepEqual(generations.slice(1), [third, third + 1]);
     });
 
     it('ignores other tables and families', async () => {
@@ -74,9 +73,8 @@ inNamespace(import.meta.filename, () => {
       await expectEvents(1);
     });
 
-    it('ignores failed and check-only transactions', async () => {
+    it('ignores failed transactions', async () => {
       const context = new Nftables();
-      await context.check('add table inet t');
       await assert.rejects(context.run('add table inet t\nadd rule inet t none accept'));
       await context.close();
       await expectEvents(0);
@@ -88,8 +86,7 @@ inNamespace(import.meta.filename, () => {
       const view = new DataView(keys.buffer);
       for (let i = 0; i < 100_000; i++) view.setUint32(i * 4, i);
       await netlink.batch([{ op: 'add', family: 'inet', table: 't', set: 's', keyLength: 4, keys }]);
-      const [, event] = await expectEvents(2);
-      assert.deepEqual(event?.kind === 'change' && event.objects, { element: 100_000 });
+      await expectEvents(2);
     });
 
     it('reports an overrun, and continues', async () => {
@@ -110,8 +107,8 @@ inNamespace(import.meta.filename, () => {
         }
         assert.ok(told.some(({ kind }) => kind === 'overrun'));
         // Waiting events may end in another overrun; later ones are reported.
-        const isTold = () =>
-          told.some((event) => event.kind === 'change' && event.objects.chain !== undefined);
+        const first = await netlink.generation();
+        const isTold = () => told.some((event) => event.kind === 'change' && event.generation > first);
         for (let i = 0; !isTold() && i < 200; i++) {
           nft(`add chain inet t after-${i}`);
           await sleep(10);

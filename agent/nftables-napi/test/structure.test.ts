@@ -45,14 +45,6 @@ const pairs: [text: string, expressions: Expression[]][] = [
     ],
   ],
   [
-    'tcp dport != 80-90',
-    [
-      ...l4proto(6),
-      destinationPort,
-      { kind: 'range', register: 1, operator: 'neq', from: Uint8Array.of(0, 80), to: Uint8Array.of(0, 90) },
-    ],
-  ],
-  [
     'ip saddr 10.128.0.0/9',
     [
       ...isIPv4,
@@ -83,10 +75,7 @@ const pairs: [text: string, expressions: Expression[]][] = [
     ],
   ],
   ['limit rate 10/second burst 5 packets', [{ kind: 'limit', rate: 10, seconds: 1, burst: 5 }]],
-  [
-    'limit rate over 3/minute burst 2 packets',
-    [{ kind: 'limit', rate: 3, seconds: 60, burst: 2, over: true }],
-  ],
+  ['limit rate 3/minute burst 2 packets', [{ kind: 'limit', rate: 3, seconds: 60, burst: 2 }]],
   [
     'log prefix "a prefix" group 5 snaplen 64 queue-threshold 8',
     [{ kind: 'log', prefix: 'a prefix', group: 5, snapLength: 64, queueThreshold: 8 }],
@@ -382,7 +371,7 @@ inNamespace(import.meta.filename, () => {
           'notrack',
           'payload',
         ],
-        ...['range', 'reject', 'rt', 'verdict'],
+        ...['reject', 'rt', 'verdict'],
       ]);
     });
 
@@ -401,17 +390,14 @@ inNamespace(import.meta.filename, () => {
       ];
       await assert.rejects(netlink.batch(batch), (error: unknown) => {
         assert.ok(error instanceof NftError);
-        assert.deepEqual([error.code, error.operation, error.expression, error.set], ['ENOENT', 1, 1, null]);
+        assert.deepEqual([error.code, error.operation], ['ENOENT', 1]);
         assert.match(
           error.message,
           /operation 1 \(addRule inet t d\): expression 1: No such file or directory/,
         );
         assert.deepEqual(
-          error.all.map(({ operation, expression }) => [operation, expression]),
-          [
-            [1, 1],
-            [2, null],
-          ],
+          error.all.map(({ operation }) => operation),
+          [1, 2],
         );
         return true;
       });
@@ -427,7 +413,7 @@ inNamespace(import.meta.filename, () => {
       await assert.rejects(netlink.batch([{ op: 'deleteChain', ...t, chain: 'd' }]), { code: 'EBUSY' });
       await assert.rejects(
         netlink.batch([{ op: 'add', ...t, set: 's', setId: 3, keyLength: 4, keys: new Uint8Array(4) }]),
-        { code: 'ENOENT', set: 's' },
+        { code: 'ENOENT', message: /add inet t s/ },
       );
     });
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/failure.h"
 
@@ -16,31 +17,25 @@ namespace {
 
 constexpr unsigned int nftables_group = 1u << (NFNLGRP_NFTABLES - 1);
 
-std::optional<ObjectKind> kind_of(uint16_t message) {
+bool is_change(uint16_t message) {
   switch (message) {
     case NFT_MSG_NEWTABLE:
     case NFT_MSG_DELTABLE:
-      return ObjectKind::table;
     case NFT_MSG_NEWCHAIN:
     case NFT_MSG_DELCHAIN:
-      return ObjectKind::chain;
     case NFT_MSG_NEWRULE:
     case NFT_MSG_DELRULE:
-      return ObjectKind::rule;
     case NFT_MSG_NEWSET:
     case NFT_MSG_DELSET:
-      return ObjectKind::set;
     case NFT_MSG_NEWSETELEM:
     case NFT_MSG_DELSETELEM:
-      return ObjectKind::element;
     case NFT_MSG_NEWOBJ:
     case NFT_MSG_DELOBJ:
-      return ObjectKind::object;
     case NFT_MSG_NEWFLOWTABLE:
     case NFT_MSG_DELFLOWTABLE:
-      return ObjectKind::flowtable;
+      return true;
     default:
-      return std::nullopt;
+      return false;
   }
 }
 
@@ -51,46 +46,33 @@ MonitorEvent failed(MonitorEvent::Kind kind, int err) {
   return event;
 }
 
-uint32_t count_elements(const nlattr* elements) {
-  uint32_t count = 0;
-  if (elements) each_nested(elements, [&](const nlattr*) { count++; });
-  return count;
-}
-
 }  // namespace
 
-std::optional<MonitorEvent> CommitCounter::take(const nlmsghdr* message) {
+std::optional<MonitorEvent> CommitFilter::take(const nlmsghdr* message) {
   if (NFNL_SUBSYS_ID(message->nlmsg_type) != NFNL_SUBSYS_NFTABLES) return std::nullopt;
   const uint16_t type = NFNL_MSG_TYPE(message->nlmsg_type);
   if (type == NFT_MSG_NEWGEN) {
-    MonitorEvent event = pending_;
-    reset();
-    if (event.touches == 0) return std::nullopt;
+    if (!std::exchange(is_touched_, false)) return std::nullopt;
+    MonitorEvent event;
     const auto attributes = Attributes<NFTA_GEN_MAX + 1>::of(message);
     if (attributes[NFTA_GEN_ID]) event.generation = u32_of(attributes[NFTA_GEN_ID]);
-    if (attributes[NFTA_GEN_PROC_PID]) event.pid = u32_of(attributes[NFTA_GEN_PROC_PID]);
     if (attributes[NFTA_GEN_PROC_NAME]) event.process_name = text_of(attributes[NFTA_GEN_PROC_NAME]);
     return event;
   }
-  const std::optional<ObjectKind> kind = kind_of(type);
-  if (!kind || generic_header(message)->nfgen_family != family_) return std::nullopt;
+  if (!is_change(type) || generic_header(message)->nfgen_family != family_) return std::nullopt;
   // In each of these messages attribute 1 is the table's name (NFTA_TABLE_NAME, NFTA_CHAIN_TABLE,
   // NFTA_RULE_TABLE, ...).
   const auto attributes = Attributes<NFTA_SET_ELEM_LIST_MAX + 1>::of(message);
   if (!attributes[1] || text_of(attributes[1]) != table_) return std::nullopt;
-  if (kind == ObjectKind::element && attributes[NFTA_SET_ELEM_LIST_SET] &&
-      std::ranges::find(quiet_, text_of(attributes[NFTA_SET_ELEM_LIST_SET])) != quiet_.end()) {
-    return std::nullopt;
-  }
-  pending_.touches++;
-  pending_.objects[static_cast<size_t>(*kind)] +=
-      *kind == ObjectKind::element ? count_elements(attributes[NFTA_SET_ELEM_LIST_ELEMENTS]) : 1;
+  const bool is_element = type == NFT_MSG_NEWSETELEM || type == NFT_MSG_DELSETELEM;
+  const nlattr* set = is_element ? attributes[NFTA_SET_ELEM_LIST_SET] : nullptr;
+  if (!set || std::ranges::find(quiet_, text_of(set)) == quiet_.end()) is_touched_ = true;
   return std::nullopt;
 }
 
 Monitor::Monitor(uint8_t family, std::string table, std::vector<std::string> quiet, int receive_buffer)
     : socket_(std::in_place, nftables_group, receive_buffer),
-      counter_(family, std::move(table), std::move(quiet)),
+      filter_(family, std::move(table), std::move(quiet)),
       buffer_(1 << 17) {
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw Failure(errno, "eventfd");
@@ -133,15 +115,15 @@ bool Monitor::receive(const OnEvent& on_event) {
     if (errno == EINTR || errno == EAGAIN) return true;
     const bool overrun = errno == ENOBUFS;
     const MonitorEvent event = failed(overrun ? MonitorEvent::Kind::overrun : MonitorEvent::Kind::error, errno);
-    // Changes counted so far may belong to a commit whose end is lost.
-    counter_.reset();
+    // A change so far may belong to a commit whose end is lost.
+    filter_.reset();
     on_event(event);
     return overrun;
   }
   int left = static_cast<int>(got);
   for (auto* message = reinterpret_cast<nlmsghdr*>(buffer_.data()); mnl_nlmsg_ok(message, left);
        message = mnl_nlmsg_next(message, &left)) {
-    if (const auto event = counter_.take(message)) on_event(*event);
+    if (const auto event = filter_.take(message)) on_event(*event);
   }
   return true;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -13,38 +12,31 @@
 
 namespace nft {
 
-// The kinds of object a commit touches, in the order of MonitorEvent::objects.
-enum class ObjectKind { table, chain, rule, set, element, object, flowtable };
-constexpr size_t object_kinds = 7;
-
 struct MonitorEvent {
   enum class Kind { change = 0, overrun = 1, error = 2 };
 
   Kind kind = Kind::change;
   uint32_t generation = 0;
-  std::optional<uint32_t> pid;
   std::optional<std::string> process_name;
-  uint32_t touches = 0;
-  std::array<uint32_t, object_kinds> objects{};
   int err = 0;  // of Kind::error
 };
 
-// Counts the messages of one table until the NEWGEN that ends a commit, but those of elements of
-// `quiet` sets.
-class CommitCounter {
+// Looks for messages of one table until the NEWGEN that ends a commit; those of elements of `quiet`
+// sets don't count.
+class CommitFilter {
  public:
-  CommitCounter(uint8_t family, std::string table, std::vector<std::string> quiet)
+  CommitFilter(uint8_t family, std::string table, std::vector<std::string> quiet)
       : family_(family), table_(std::move(table)), quiet_(std::move(quiet)) {}
 
   // The event, if this message ends a commit that touched the table.
   std::optional<MonitorEvent> take(const nlmsghdr* message);
-  void reset() { pending_ = MonitorEvent{}; }
+  void reset() { is_touched_ = false; }
 
  private:
   uint8_t family_;
   std::string table_;
   std::vector<std::string> quiet_;
-  MonitorEvent pending_;
+  bool is_touched_ = false;
 };
 
 // Listens to the nf_tables multicast group on a thread of its own, and calls on_event on that
@@ -74,7 +66,7 @@ class Monitor {
   bool receive(const OnEvent& on_event);
 
   std::optional<NetlinkSocket> socket_;  // empty once stopped
-  CommitCounter counter_;
+  CommitFilter filter_;
   int wake_;
   std::vector<char> buffer_;
   std::mutex stopping_;

@@ -69,18 +69,15 @@ NftContext::~NftContext() {
   nft_ctx_free(context_);
 }
 
-RunResult NftContext::run(const std::string& text, unsigned int output_flags, bool dry_run) {
+RunResult NftContext::run(const std::string& text, unsigned int output_flags) {
   const std::lock_guard lock(library());
   RunResult result;
   const TextFile file(text);
   if (!context_) context_ = nft_ctx_new(NFT_CTX_DEFAULT);
   if (!context_) throw Failure(ENOMEM, "nft_ctx_new");
   nft_ctx_output_set_flags(context_, output_flags);
-  nft_ctx_set_dry_run(context_, dry_run);
   if (nft_ctx_buffer_output(context_) || nft_ctx_buffer_error(context_)) throw Failure(ENOMEM, "nft_ctx_buffer_output");
-  result.before = socket_.generation();
   result.succeeded = nft_run_cmd_from_filename(context_, file.path().c_str()) == 0;
-  result.after = socket_.generation();
   result.output = nft_ctx_get_output_buffer(context_);
   result.errors = nft_ctx_get_error_buffer(context_);
   // Frees both buffers: a listing can have hundreds of megabytes.

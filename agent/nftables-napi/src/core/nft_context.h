@@ -13,12 +13,10 @@ struct RunResult {
   bool succeeded = false;
   std::string output;
   std::string errors;
-  uint32_t before = 0;
-  uint32_t after = 0;
 };
 
-// One libnftables context and a socket to read the generation with. Bound to the network namespace
-// of the creating thread. Not thread-safe: one command at a time.
+// One libnftables context. Bound to the network namespace of the creating thread. Not thread-safe:
+// one command at a time.
 class NftContext {
  public:
   NftContext();
@@ -26,10 +24,11 @@ class NftContext {
   NftContext(const NftContext&) = delete;
   NftContext& operator=(const NftContext&) = delete;
 
-  // Runs text as one transaction, or only checks it. output_flags: NFT_CTX_OUTPUT_*.
-  RunResult run(const std::string& text, unsigned int output_flags, bool dry_run);
+  // Runs text as one transaction. output_flags: NFT_CTX_OUTPUT_*.
+  RunResult run(const std::string& text, unsigned int output_flags);
 
  private:
+  // Kept for what its opening tells: see the constructor.
   NetlinkSocket socket_;
   nft_ctx* context_ = nullptr;
 };
