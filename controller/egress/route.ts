@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type DestinationRange,
   type EgressDropReason,
@@ -141,8 +142,7 @@ export function servedBy(
 export interface KnownRoute {
   readonly decision: EgressDecision;
   readonly route: EgressRoute;
-  /** By its action: nodes that do the same share one object. */
-  readonly outcomes: Map<string, EgressOutcome>;
+  readonly outcomes: SharedOutcomes;
 }
 
 interface NodeOutcomesOptions {
@@ -189,7 +189,7 @@ export function nodeOutcomes(options: NodeOutcomesOptions): NodeOutcomes {
     const action = plan.kind === 'slots' ? numberedAction(plan, numbers) : plan;
     const isRefused = plan.kind === 'slots' && plan.names.length > 0 && action.kind === 'drop';
     if (isRefused && decision.policy !== null) refused.push(policyName(decision.policy));
-    return sharedOutcome(one, action);
+    return one.outcomes.of(decision, action);
   });
   const numberedSlots = [...slots].flatMap(([name, slot]) => {
     const number = numbers.get(name);
@@ -245,11 +245,21 @@ function numberedAction(plan: SlotsPlan, numbers: ReadonlyMap<string, number>): 
   };
 }
 
-function sharedOutcome({ decision, outcomes }: KnownRoute, action: Action): EgressOutcome {
-  const key = JSON.stringify(action);
-  const outcome = outcomes.get(key) ?? toOutcome(decision, action);
-  outcomes.set(key, outcome);
-  return outcome;
+/** The outcomes of one decision: nodes that do the same share one object. */
+export class SharedOutcomes {
+  #first: EgressOutcome | null = null;
+  /** Further ones, by action: most decisions have none. */
+  #others: Map<string, EgressOutcome> | null = null;
+
+  of(decision: EgressDecision, action: Action): EgressOutcome {
+    this.#first ??= toOutcome(decision, action);
+    if (isDeepStrictEqual(this.#first.action, action)) return this.#first;
+    this.#others ??= new Map();
+    const key = JSON.stringify(action);
+    const outcome = this.#others.get(key) ?? toOutcome(decision, action);
+    this.#others.set(key, outcome);
+    return outcome;
+  }
 }
 
 function toOutcome({ id, policy, audited }: EgressDecision, action: Action): EgressOutcome {
