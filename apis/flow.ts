@@ -104,6 +104,12 @@ export interface Explanation extends FlowAnswer {
   readonly healthCheckOf?: string;
 }
 
+/** The verdict of the rules in force on a node for a flow, as its agent answers. */
+export interface NodeExplanation {
+  readonly node: string;
+  readonly explanation: Explanation;
+}
+
 /** Whether parsed JSON is meant as a flow through egress gateways: parseEgressFlow reads it. */
 export function isEgressFlow(raw: unknown): raw is { readonly traffic: 'Egress' } {
   return typeof raw === 'object' && raw !== null && 'traffic' in raw && raw.traffic === 'Egress';

@@ -1,12 +1,18 @@
 import { text } from 'node:stream/consumers';
-import type { NodeExplanation, RulesInForce } from '../agent/inspect/explanation.ts';
+import type { RulesInForce } from '../agent/inspect/explanation.ts';
 import type { Translation } from '../agent/inspect/translation.ts';
 import { type Explainer, explain } from '../agent/observe/explain.ts';
 import { hostFlow } from '../agent/observe/known-flow.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { flowText, outcomeText, reasonText } from '../apis/explanation-text.ts';
-import { type Explanation, type Flow, isEgressFlow, parseEgressFlow } from '../apis/flow.ts';
+import {
+  type Explanation,
+  type Flow,
+  isEgressFlow,
+  type NodeExplanation,
+  parseEgressFlow,
+} from '../apis/flow.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';

@@ -1,7 +1,7 @@
 import { setImmediate as yielded } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
-import type { Explanation, Flow } from '../../apis/flow.ts';
+import type { Flow, NodeExplanation } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
 import { utcText } from '../../lib/process/clock.ts';
@@ -11,12 +11,6 @@ import { groupName } from '../interfaces/classify.ts';
 import { type Explainer, explain } from '../observe/explain.ts';
 import { protocolName } from '../record/record.ts';
 import { knownNames, readState, readStateIfAny } from './saved-state.ts';
-
-/** The verdict of the rules in force for a flow. */
-export interface NodeExplanation {
-  readonly node: string;
-  readonly explanation: Explanation;
-}
 
 /** Where the rules in force are known. */
 export interface RulesInForce {

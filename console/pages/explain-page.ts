@@ -1,6 +1,6 @@
 import type { OverviewNode } from '../../apis/console.ts';
 import { flowText, outcomeText, reasonText } from '../../apis/explanation-text.ts';
-import type { Considered, Explanation, Flow } from '../../apis/flow.ts';
+import type { Considered, Flow, NodeExplanation } from '../../apis/flow.ts';
 import { type ApiError, getDocument } from '../data/api.ts';
 import { FLOW_FIELDS, type FlowField, type FlowValues, flowOfForm, toFlowValues } from '../data/flow-form.ts';
 import '../view/data-table.ts';
@@ -23,10 +23,8 @@ const RARE: readonly { readonly field: FlowField; readonly label: string; readon
   { field: 'originalDstPort', label: 'To port before NAT', hint: '' },
 ];
 
-interface Answered {
-  readonly node: string;
+interface Answered extends NodeExplanation {
   readonly flow: Flow;
-  readonly explanation: Explanation;
 }
 
 /**
@@ -193,7 +191,7 @@ export class ExplainPage extends LitElement {
     const query = new URLSearchParams({ flow: JSON.stringify(flow) });
     try {
       const path = `../nodeviews/${encodeURIComponent(node)}/explanation?${query}`;
-      const { explanation } = await getDocument<{ readonly explanation: Explanation }>(path, asking.signal);
+      const { explanation } = await getDocument<NodeExplanation>(path, asking.signal);
       if (asking.signal.aborted) return;
       this.answered = { node, flow, explanation };
       this.error = null;
