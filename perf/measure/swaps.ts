@@ -1,10 +1,11 @@
 /**
  * Measures which ways of replacing rules let packets of a closed port through; the table in
- * README.md comes from here. Not a test: `node test/kernel/measure-swaps.ts [part of a name]`, as
- * root, about 7 s each.
+ * test/kernel/README.md comes from here. As root: `node perf/measure/swaps.ts [part of a name]`,
+ * about 7 s each.
  */
-import { createTopology } from '../netns/topology.ts';
-import { leakedDuring } from './flood.ts';
+
+import { leakedDuring } from '../../test/kernel/flood.ts';
+import { createTopology } from '../../test/netns/topology.ts';
 
 const TIME = 6_000;
 const TABLE = 'inet nodewall';
