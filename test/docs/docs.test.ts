@@ -19,7 +19,7 @@ import {
 
 const root = join(import.meta.dirname, '..', '..');
 const documents = globSync(
-  ['*.md', '{docs,perf,deploy,apis,lib,controller,agent,cli,console,test}/**/*.md'],
+  ['*.md', '{docs,perf,deploy,apis,build,lib,controller,agent,cli,console,test}/**/*.md'],
   {
     cwd: root,
     exclude: ['**/node_modules/**'],

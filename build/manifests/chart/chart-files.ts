@@ -75,7 +75,7 @@ export function chartFiles(): ChartFiles {
     kept: new Map([
       [
         'values.yaml',
-        `# Made by \`npm run generate\` of build/manifests/chart/chart-values.ts; edit there.\n${valuesText(values)}`,
+        `# Made by \`npm run generate\` of deploy/kustomize/base and build/manifests/chart/chart-values.ts; edit there.\n${valuesText(values)}`,
       ],
       ['values.schema.json', `${JSON.stringify(valuesSchema(values), null, 2)}\n`],
       // Text by hand, and the table of the values at its end.
