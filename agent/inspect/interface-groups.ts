@@ -63,11 +63,11 @@ function toInterfaceGroup({ link, group, reason }: GroupDecision, config: Config
 }
 
 async function listLinks(): Promise<Link[]> {
-  const { LinkSocket } = await loadAddon();
+  const { RouteSocket } = await loadAddon();
   try {
-    const socket = new LinkSocket();
+    const socket = new RouteSocket();
     try {
-      return await socket.list();
+      return await socket.links();
     } finally {
       await socket.close();
     }

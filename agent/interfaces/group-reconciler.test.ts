@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { LinkEvent, NftError } from 'nftables-napi';
+import type { NftError, RouteEvent } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
@@ -36,7 +36,7 @@ function watched(
   read?: () => Promise<Attachments>,
 ): Watched {
   let reconciler: GroupReconciler | null = null;
-  const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => reconciler?.tell(events));
+  const fake = links ?? fakeLinks((events: readonly RouteEvent[]) => reconciler?.tell(events));
   const changed: InterfaceGroupChange[][] = [];
   const refused: string[] = [];
   const failed: string[] = [];
@@ -206,12 +206,12 @@ describe('GroupReconciler', () => {
     const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
     const pod = it_.links.addPodPair('veth1');
     await it_.settle();
-    const { list } = it_.links;
-    it_.links.list = async () => {
-      const old = await list();
+    const { links } = it_.links;
+    it_.links.links = async () => {
+      const old = await links();
       it_.links.change(pod, { master: bridge });
       it_.links.deliver();
-      it_.links.list = list;
+      it_.links.links = links;
       return old;
     };
     await it_.reconciler.reconcileAll();

@@ -1,4 +1,4 @@
-import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
+import type { Link, LinkGroupChange, NftError, RouteEvent } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
 import { AttachmentReading, type Attachments } from './attachment.ts';
 import {
@@ -9,10 +9,10 @@ import {
   PAIR_KINDS,
 } from './classify.ts';
 
-/** The kernel's operations on links: LinkSocket of nftables-napi, or a fake. */
+/** The kernel's operations on links: RouteSocket and LinkSocket of nftables-napi, or a fake. */
 export interface Links {
-  list(): Promise<Link[]>;
-  getMany(indices: readonly number[]): Promise<(Link | null)[]>;
+  links(): Promise<Link[]>;
+  linksAt(indices: readonly number[]): Promise<(Link | null)[]>;
   setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]>;
 }
 
@@ -106,15 +106,20 @@ export class GroupReconciler {
     return this.#wake();
   }
 
-  tell(events: readonly LinkEvent[]): void {
+  tell(events: readonly RouteEvent[]): void {
     let isNews = false;
-    for (const event of events) {
-      // #hear is false for an event that only reports a carrier, except on pairs and bridges.
-      if (event.kind === 'link') isNews = this.#hear(event.link) || isNews;
-      else if (event.kind === 'removed' || event.kind === 'overrun') {
-        if (event.kind === 'removed') this.#remove(event.index);
-        else this.#mustList = true;
+    for (const one of events) {
+      if (one.event === 'overrun') {
+        this.#mustList = true;
         isNews = true;
+      } else if (one.event !== 'error' && one.object.kind === 'link') {
+        const { link } = one.object;
+        // #hear is false for an event that only reports a carrier, except on pairs and bridges.
+        if (one.event === 'present') isNews = this.#hear(link) || isNews;
+        else {
+          this.#remove(link.index);
+          isNews = true;
+        }
       }
     }
     if (isNews) void this.#wake();
@@ -274,12 +279,12 @@ export class GroupReconciler {
       this.#mustList = false;
       this.#suspects.clear();
       this.#attachments.forget();
-      const found = new Map((await this.#options.links.list()).map((link) => [link.index, link]));
+      const found = new Map((await this.#options.links.links()).map((link) => [link.index, link]));
       for (const index of this.#table.keys()) if (!found.has(index)) this.#store(index, null);
       for (const [index, link] of found) this.#store(index, link);
     } else {
       for (const index of indices) this.#suspects.delete(index);
-      const found = await this.#options.links.getMany(indices);
+      const found = await this.#options.links.linksAt(indices);
       indices.forEach((index, i) => {
         this.#store(index, found[i] ?? null);
       });
@@ -381,8 +386,20 @@ function isPair({ kind }: Link): boolean {
   return kind !== null && PAIR_KINDS.includes(kind);
 }
 
+/** The fields that a group may depend on, and whether it is up. */
+const FIELDS = [
+  'name',
+  'kind',
+  'group',
+  'master',
+  'peer',
+  'peerNamespace',
+  'isLoopback',
+  'isUp',
+] as const satisfies readonly (keyof Link)[];
+
 function isSame(a: Link, b: Link): boolean {
-  return (Object.keys(b) as (keyof Link)[]).every((field) => a[field] === b[field]);
+  return FIELDS.every((field) => a[field] === b[field]);
 }
 
 function sameEnds(a: Link, b: Link): boolean {
@@ -393,9 +410,12 @@ function sameEnds(a: Link, b: Link): boolean {
  * Resets links to group 0 if they still have the index, name and group that nodewall set. Returns
  * those that were reset; throws the first error, except for links that were deleted meanwhile.
  */
-export async function releaseGroups(links: Links, remembered: readonly OwnedGroup[]): Promise<OwnedGroup[]> {
+export async function releaseGroups(
+  links: Pick<Links, 'links' | 'setGroups'>,
+  remembered: readonly OwnedGroup[],
+): Promise<OwnedGroup[]> {
   if (remembered.length === 0) return [];
-  const found = new Map((await links.list()).map((link) => [link.index, link]));
+  const found = new Map((await links.links()).map((link) => [link.index, link]));
   const ours = remembered.filter(({ index, name, group }) => {
     const link = found.get(index);
     return group !== 0 && link?.name === name && link.group === group;

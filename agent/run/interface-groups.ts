@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
-import type { Link, LinkEvent, LinkSocket, RouteEvent, RouteSocket } from 'nftables-napi';
+import type { Link, LinkSocket, RouteSocket } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
@@ -12,7 +12,7 @@ import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
-import { GroupReconciler, releaseGroups, toOwnedGroups } from '../interfaces/group-reconciler.ts';
+import { GroupReconciler, type Links, releaseGroups, toOwnedGroups } from '../interfaces/group-reconciler.ts';
 import {
   type LocalPods,
   localPodsSet,
@@ -113,7 +113,7 @@ interface KeptGroupsOptions {
 class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly #options: KeptGroupsOptions;
-  readonly #links: LinkSocket;
+  readonly #groups: LinkSocket;
   readonly #network: RouteSocket;
   readonly #reconciler: GroupReconciler;
   #declared: readonly string[] | null;
@@ -125,7 +125,7 @@ class KeptGroups implements InterfaceGroups {
     const { node, config, log, addon, saved, remembered } = options;
     this.#options = options;
     this.#declared = options.declared;
-    this.#links = new addon.LinkSocket();
+    this.#groups = new addon.LinkSocket();
     this.#network = new addon.RouteSocket();
     this.localPods = new WatchedLocalPods({
       read: readRoutes,
@@ -140,7 +140,7 @@ class KeptGroups implements InterfaceGroups {
     });
     const said = interfaceLog({ node, config, log });
     this.#reconciler = new GroupReconciler({
-      links: this.#links,
+      links: linksOf(this.#network, this.#groups),
       classify: classifier(config),
       remembered,
       attachments: () => readAttachments(this.#network, this.#declared),
@@ -187,7 +187,7 @@ class KeptGroups implements InterfaceGroups {
     this.localPods.close();
     await Promise.all(this.#monitors.map((monitor) => monitor.close()));
     await this.#reconciler.close();
-    await Promise.all([this.#links.close(), this.#network.close()]);
+    await Promise.all([this.#groups.close(), this.#network.close()]);
     await this.#options.saved.close();
   }
 
@@ -199,7 +199,7 @@ class KeptGroups implements InterfaceGroups {
       log,
       metrics,
       clock: systemClock,
-      open: (listener) => new addon.LinkMonitor({}, listener),
+      open: (listener) => new addon.RouteMonitor({ kinds: ['link'] }, listener),
       meanwhile: `new interfaces are found every ${LOOK_INTERVAL / 1000} s`,
       happened: (events) => {
         this.#reconciler.tell(events);
@@ -221,10 +221,7 @@ class KeptGroups implements InterfaceGroups {
       log,
       metrics,
       clock: systemClock,
-      open: (listener) =>
-        new addon.RouteMonitor({ kinds: ['address', 'route'] }, (events) =>
-          listener(events.map(toLinkEvent)),
-        ),
+      open: (listener) => new addon.RouteMonitor({ kinds: ['address', 'route'] }, listener),
       meanwhile: `changes of addresses and routes are found every ${LOOK_INTERVAL / 1000} s`,
       happened: () => this.#reconciler.networkChanged(),
       missed: () => this.#reconciler.networkChanged(),
@@ -236,9 +233,12 @@ class KeptGroups implements InterfaceGroups {
   }
 }
 
-function toLinkEvent(event: RouteEvent): LinkEvent {
-  if (event.event === 'error') return { kind: 'error', error: event.error };
-  return { kind: event.event === 'overrun' ? 'overrun' : 'addresses' };
+function linksOf(network: RouteSocket, groups: LinkSocket): Links {
+  return {
+    links: () => network.links(),
+    linksAt: (indices) => network.linksAt(indices),
+    setGroups: (changes) => groups.setGroups(changes),
+  };
 }
 
 /** How each link attaches the node itself, read from the kernel. */
@@ -288,12 +288,12 @@ function podRoutes(links: readonly Link[], routes: RouteTexts, { interfaceGroups
 
 /** The interfaces of this network namespace. */
 export async function listLinks(): Promise<Link[]> {
-  const { LinkSocket } = await loadAddon();
-  const links = new LinkSocket();
+  const { RouteSocket } = await loadAddon();
+  const socket = new RouteSocket();
   try {
-    return await links.list();
+    return await socket.links();
   } finally {
-    await links.close();
+    await socket.close();
   }
 }
 
@@ -337,14 +337,14 @@ export async function releaseInterfaceGroups(
   const file = ownedGroupsFile(stateDir);
   const remembered = await readOwnedGroups(file, log);
   if (remembered.length === 0) return { interfaces: [] };
-  const { LinkSocket } = await loadAddon();
-  const links = new LinkSocket();
+  const { LinkSocket, RouteSocket } = await loadAddon();
+  const [network, groups] = [new RouteSocket(), new LinkSocket()];
   try {
-    const released = await releaseGroups(links, remembered);
+    const released = await releaseGroups(linksOf(network, groups), remembered);
     await file.write('[]');
     return { interfaces: released.map(({ name }) => name).sort() };
   } finally {
-    await links.close();
+    await Promise.all([network.close(), groups.close()]);
   }
 }
 

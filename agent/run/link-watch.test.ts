@@ -1,19 +1,22 @@
 import assert from 'node:assert/strict';
-import type { LinkEvent, NftError } from 'nftables-napi';
+import type { NftError, RouteEvent } from 'nftables-napi';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { watchLinks } from './link-watch.ts';
 
-const ADDRESSES: LinkEvent = { kind: 'addresses' };
-const OVERRUN: LinkEvent = { kind: 'overrun' };
-const FAILED: LinkEvent = { kind: 'error', error: new Error('ENETDOWN') as NftError };
+const ADDRESS: RouteEvent = {
+  event: 'present',
+  object: { kind: 'address' } as Extract<RouteEvent, { event: 'present' }>['object'],
+};
+const OVERRUN: RouteEvent = { event: 'overrun' };
+const FAILED: RouteEvent = { event: 'error', error: new Error('ENETDOWN') as NftError };
 
 function watched() {
   const clock = fakeClock();
   const lines: string[] = [];
   const troubles: string[] = [];
   const seen = { open: 0, happened: 0, missed: 0, refuses: false };
-  let tell = (_: readonly LinkEvent[]): void => {};
+  let tell = (_: readonly RouteEvent[]): void => {};
   const line = (message: string) => void lines.push(message);
   const one = watchLinks({
     name: 'addresses',
@@ -31,13 +34,13 @@ function watched() {
     happened: () => void seen.happened++,
     missed: () => void seen.missed++,
   });
-  return { clock, lines, troubles, seen, one, tell: (...events: LinkEvent[]) => tell(events) };
+  return { clock, lines, troubles, seen, one, tell: (...events: RouteEvent[]) => tell(events) };
 }
 
 describe('watchLinks', () => {
   it('opens a monitor that failed again, reads everything then, and reports it', async () => {
     const { clock, lines, troubles, seen, one, tell } = watched();
-    tell(ADDRESSES, FAILED);
+    tell(ADDRESS, FAILED);
     assert.deepEqual([seen.open, seen.happened, seen.missed], [0, 1, 0]);
     seen.refuses = true;
     clock.pass(1_000);

@@ -1,4 +1,4 @@
-import type { LinkEvent } from 'nftables-napi';
+import type { RouteEvent } from 'nftables-napi';
 import { type Closable, keepOpen } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -14,12 +14,12 @@ interface LinkWatchOptions {
   readonly log: Log;
   readonly metrics: Pick<AgentMetrics, 'monitor'>;
   readonly clock: Clock;
-  /** Opens a LinkMonitor; may throw. */
-  readonly open: (listener: (events: readonly LinkEvent[]) => void) => Closable;
+  /** Opens a RouteMonitor; may throw. */
+  readonly open: (listener: (events: readonly RouteEvent[]) => void) => Closable;
   /** The behaviour until the monitor is open again, for the log. */
   readonly meanwhile: string;
   /** Called with events that arrived. */
-  readonly happened: (events: readonly LinkEvent[]) => void;
+  readonly happened: (events: readonly RouteEvent[]) => void;
   /** Called when events may be missing: everything must be read again. */
   readonly missed: () => void;
 }
@@ -32,11 +32,11 @@ export function watchLinks(options: LinkWatchOptions): { close(): Promise<void> 
     clock,
     open(failed, isAgain) {
       const monitor = open((events) => {
-        const known = events.filter(({ kind }) => kind !== 'error' && kind !== 'overrun');
+        const known = events.filter(({ event }) => event !== 'error' && event !== 'overrun');
         if (known.length > 0) happened(known);
-        for (const event of events) {
-          if (event.kind === 'error') failed(event.error);
-          if (event.kind !== 'overrun') continue;
+        for (const one of events) {
+          if (one.event === 'error') failed(one.error);
+          if (one.event !== 'overrun') continue;
           metrics.monitor(name, 'overrun');
           overruns.request();
         }

@@ -46,14 +46,14 @@ export async function watchAddresses({
     }
     if (last !== before) changed();
   }, TIMES);
-  const { LinkMonitor } = await loadAddon();
+  const { RouteMonitor } = await loadAddon();
   const monitor = watchLinks({
     name: 'addresses',
     node,
     log,
     metrics,
     clock: systemClock,
-    open: (listener) => new LinkMonitor({ addresses: true }, listener),
+    open: (listener) => new RouteMonitor({ kinds: ['link', 'address'] }, listener),
     meanwhile: 'changes are reported once a minute',
     happened: () => look.trigger(),
     missed: () => look.trigger(),

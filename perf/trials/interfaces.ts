@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { LinkMonitor } from 'nftables-napi';
+import { RouteMonitor } from 'nftables-napi';
 import { median } from '../measure/statistics.ts';
 import { answer, trialInput } from './trial.ts';
 
@@ -26,11 +26,12 @@ let done: () => void = () => {};
 const all = new Promise<void>((resolve) => {
   done = resolve;
 });
-const monitor = new LinkMonitor({}, (events) => {
+const monitor = new RouteMonitor({ kinds: ['link'] }, (events) => {
   const now = performance.now();
-  for (const event of events) {
-    if (event.kind !== 'link' || !event.link.name.startsWith(prefix)) continue;
-    const { index, group } = event.link;
+  for (const one of events) {
+    if (one.event !== 'present' || one.object.kind !== 'link') continue;
+    const { index, name, group } = one.object.link;
+    if (!name.startsWith(prefix)) continue;
     if (!told.has(index)) told.set(index, now);
     if (group === GROUP && !grouped.has(index)) grouped.set(index, now);
   }

@@ -7,13 +7,13 @@
  * And the end of a veth that is made from within the other namespace is told of before the two are
  * joined.
  */
-import { type Link, type LinkEvent, type LinkGroupChange, NftError } from 'nftables-napi';
+import { type LinkGroupChange, NftError, type ReadLink, type RouteEvent } from 'nftables-napi';
 import type { Links } from '../../agent/interfaces/group-reconciler.ts';
 
 export interface FakeLinks extends Links {
   /** Delivers the oldest so many events; all by default. Returns how many there were. */
   deliver(count?: number): number;
-  add(name: string, fields?: Partial<Link>): number;
+  add(name: string, fields?: Partial<ReadLink>): number;
   /** Both ends here. */
   addPair(name: string, peer: string): readonly [number, number];
   /** One end in a pod: made here, or from within the pod's namespace. */
@@ -23,57 +23,58 @@ export interface FakeLinks extends Links {
   /** Brings the other end of a pair here. */
   bringBack(index: number, name: string): number;
   remove(index: number): void;
-  change(index: number, fields: Partial<Pick<Link, 'name' | 'master' | 'isUp'>>): void;
+  change(index: number, fields: Partial<Pick<ReadLink, 'name' | 'master' | 'isUp'>>): void;
   /** Somebody else sets a group. */
   setForeign(index: number, group: number): void;
-  link(name: string): Link;
-  all(): Link[];
+  link(name: string): ReadLink;
+  all(): ReadLink[];
   /** Who set the group of a link last; null while nobody did. */
   setter(index: number): 'us' | 'other' | null;
   /** Whether anything changed that no event tells. */
   isSilent(index: number): boolean;
   /** Makes the next calls of setGroups refuse everything. */
   refuse(code: string | null): void;
-  /** Makes the next call of list reject. */
+  /** Makes the next call of links reject. */
   failList(): void;
   overrun(): void;
   readonly calls: { readonly list: number; readonly get: number; readonly set: readonly LinkGroupChange[][] };
 }
 
-export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLinks {
-  const links = new Map<number, Link>();
+export function fakeLinks(tell: (events: readonly RouteEvent[]) => void): FakeLinks {
+  const links = new Map<number, ReadLink>();
   const setters = new Map<number, 'us' | 'other'>();
   const silent = new Set<number>();
-  const queue: LinkEvent[] = [];
+  const queue: RouteEvent[] = [];
   const calls = { list: 0, get: 0, set: [] as LinkGroupChange[][] };
   let next = 2;
   let refusal: string | null = null;
   let isListFailing = false;
   let namespaces = 0;
 
-  const must = (index: number): Link => {
+  const must = (index: number): ReadLink => {
     const link = links.get(index);
     if (link === undefined) throw new Error(`no link ${index}`);
     return link;
   };
-  const say = (link: Link): void => void queue.push({ kind: 'link', link: { ...link } });
-  const put = (link: Link, isTold = true): void => {
+  const say = (link: ReadLink): void =>
+    void queue.push({ event: 'present', object: { kind: 'link', link: { ...link } } });
+  const put = (link: ReadLink, isTold = true): void => {
     links.set(link.index, link);
     if (isTold) say(link);
   };
 
-  function add(name: string, fields: Partial<Link> = {}): number {
+  function add(name: string, fields: Partial<ReadLink> = {}): number {
     if ([...links.values()].some((link) => link.name === name)) throw new Error(`${name} is there already`);
     const index = next++;
     put({ ...BARE, index, name, ...fields });
     return index;
   }
-  function take(index: number): Link {
+  function take(index: number): ReadLink {
     const link = must(index);
     links.delete(index);
     setters.delete(index);
     silent.delete(index);
-    queue.push({ kind: 'removed', index, name: link.name });
+    queue.push({ event: 'removed', object: { kind: 'link', link } });
     for (const port of [...links.values()]) if (port.master === index) put({ ...port, master: null });
     return link;
   }
@@ -87,7 +88,7 @@ export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLin
   add('lo', { isLoopback: true, isUp: true });
   return {
     calls,
-    async list() {
+    async links() {
       calls.list++;
       await turn();
       if (isListFailing) {
@@ -98,7 +99,7 @@ export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLin
       await turn();
       return found;
     },
-    async getMany(indices) {
+    async linksAt(indices) {
       calls.get += indices.length;
       await turn();
       const found = indices.map((index) => links.get(index) ?? null);
@@ -174,13 +175,13 @@ export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLin
     },
     overrun() {
       queue.splice(0);
-      queue.push({ kind: 'overrun' });
+      queue.push({ event: 'overrun' });
     },
   };
 }
 
 /** A link that is nothing in particular. */
-export const BARE: Omit<Link, 'index' | 'name'> = {
+export const BARE: Omit<ReadLink, 'index' | 'name'> = {
   kind: null,
   group: 0,
   master: null,
@@ -188,6 +189,9 @@ export const BARE: Omit<Link, 'index' | 'name'> = {
   peerNamespace: null,
   isLoopback: false,
   isUp: false,
+  mtu: 1500,
+  mac: new Uint8Array(6),
+  vxlan: null,
 };
 
 function refused(code: string): NftError {

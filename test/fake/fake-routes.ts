@@ -7,7 +7,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
   NftError,
+  type ReadLink,
+  type ReadObject,
   type RouteChange,
+  type RouteLink,
   type RouteObject,
   type WireGuardChange,
   type WireGuardDevice,
@@ -41,7 +44,7 @@ export class FakeRoutes implements RoutePort {
 
   async links() {
     this.readings++;
-    return this.objects.flatMap((it) => (it.kind === 'link' ? [it.link] : []));
+    return this.objects.flatMap((it) => (it.kind === 'link' ? [toReadLink(it.link)] : []));
   }
 
   async addresses() {
@@ -178,6 +181,15 @@ export class FakeRoutes implements RoutePort {
         (it.kind === 'nexthop' && it.nexthop.group.some((member) => member.id === id)),
     );
   }
+}
+
+/** As the kernel tells of it. */
+export function toRead(object: RouteObject): ReadObject {
+  return object.kind === 'link' ? { kind: 'link', link: toReadLink(object.link) } : object;
+}
+
+function toReadLink(link: RouteLink): ReadLink {
+  return { ...link, master: null, peer: null, peerNamespace: null, isLoopback: link.name === 'lo' };
 }
 
 /** What no two objects have in common. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RouteEvent, RouteObject } from 'nftables-napi';
 import { fakeClock } from '../../../test/fake/fake-clock.ts';
-import { FakeRoutes, FakeWireGuard } from '../../../test/fake/fake-routes.ts';
+import { FakeRoutes, FakeWireGuard, toRead } from '../../../test/fake/fake-routes.ts';
 import { EXAMPLE } from '../../../test/generate/netstate.ts';
 import { NetstateKeeper } from './netstate-keeper.ts';
 import { NetstateReconciler } from './netstate-reconciler.ts';
@@ -41,7 +41,7 @@ function setUp() {
   const remove = (is: (object: RouteObject) => boolean): void => {
     const removed = kernel.objects.filter(is);
     kernel.remove(is);
-    say(...removed.map((object) => ({ event: 'removed', object }) as const));
+    say(...removed.map((object) => ({ event: 'removed', object: toRead(object) }) as const));
   };
   /** Until all that was started is done. */
   const settle = async (): Promise<void> => {
@@ -59,7 +59,7 @@ describe('NetstateKeeper', () => {
     assert.equal(kernel.readings, 0);
     await keeper.apply(EXAMPLE);
     const { readings } = kernel;
-    say(...kernel.objects.map((object) => ({ event: 'present', object }) as const));
+    say(...kernel.objects.map((object) => ({ event: 'present', object: toRead(object) }) as const));
     await settle();
     assert.equal(kernel.readings, readings, 'its own events');
     remove(isRule);

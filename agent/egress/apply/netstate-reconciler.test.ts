@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RouteObject } from 'nftables-napi';
 import { type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
-import { FakeRoutes, FakeWireGuard } from '../../../test/fake/fake-routes.ts';
+import { FakeRoutes, FakeWireGuard, toRead } from '../../../test/fake/fake-routes.ts';
 import { EXAMPLE } from '../../../test/generate/netstate.ts';
 import { NO_NETSTATE } from '../render/netstate.ts';
 import type { SysctlPort } from './host-settings.ts';
@@ -226,11 +226,11 @@ describe('NetstateReconciler', () => {
   it('knows its own objects in events, and others', async () => {
     const { kernel, reconciler } = setUp();
     await reconciler.apply(EXAMPLE);
-    for (const object of kernel.objects) {
+    for (const object of kernel.objects.map(toRead)) {
       assert.equal(reconciler.isExpected({ event: 'present', object }), true, object.kind);
       assert.equal(reconciler.isExpected({ event: 'removed', object }), false, object.kind);
     }
-    assert.equal(reconciler.isExpected({ event: 'removed', object: lo }), true);
+    assert.equal(reconciler.isExpected({ event: 'removed', object: toRead(lo) }), true);
     const rule = kernel.objects.find((it) => it.kind === 'rule' && it.rule.action === 'table');
     assert.ok(rule?.kind === 'rule');
     const other = { ...rule, rule: { ...rule.rule, mark: 5 } };

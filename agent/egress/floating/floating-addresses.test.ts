@@ -7,7 +7,7 @@ import { parseAddress } from '../../../lib/net/address.ts';
 import { NO_MEMBERS, packAddress, toMemberSet } from '../../../lib/net/member-set.ts';
 import { systemClock } from '../../../lib/process/clock.ts';
 import { FakeElements } from '../../../test/fake/fake-elements.ts';
-import { FakeRoutes } from '../../../test/fake/fake-routes.ts';
+import { FakeRoutes, toRead } from '../../../test/fake/fake-routes.ts';
 import { FloatingLate } from '../floating-kernel.ts';
 import { arpAnnouncements } from './conflict-frames.ts';
 import { FloatingAddresses } from './floating-addresses.ts';
@@ -187,7 +187,7 @@ for (const release of ['5.10', '6.1'] as const)
       const [first] = present();
       const at = routes.objects.findIndex((it) => it.kind === 'address' && it.address === first);
       const [object] = routes.objects.splice(at, 1);
-      addresses.changed([{ event: 'removed', object: object ?? assert.fail() }]);
+      addresses.changed([{ event: 'removed', object: toRead(object ?? assert.fail()) }]);
       while (present().length < 2) await new Promise((resolve) => setImmediate(resolve));
       await addresses.drop([V4, V6]);
       addresses.changed([{ event: 'overrun' }]);

@@ -67,21 +67,8 @@ export interface NativeMonitor {
   unref(): void;
 }
 
-/**
- * The argument of a LinkMonitor's listener. `kind`: 0 link, 1 removed, 2 overrun, 3 error, 4
- * addresses.
- */
-export interface NativeLinkEvent {
-  kind: number;
-  errno: number;
-  /** Null except for kinds 0 and 1. */
-  link: Link | null;
-}
-
-/** An rtnetlink socket. */
+/** An rtnetlink socket that sets groups of links. */
 export interface NativeLinkSocket {
-  list(): Promise<Link[]>;
-  getMany(indices: Uint32Array): Promise<(Link | null)[]>;
   /**
    * Returns the errno of each change, 0 for success. `from`: the group that the link must be in, or
    * -1.
@@ -162,11 +149,6 @@ export interface Binding {
   ) => NativeEchoSocket;
   IpSocket: new (family: number) => NativeIpSocket;
   LinkSocket: new () => NativeLinkSocket;
-  LinkMonitor: new (
-    receiveBuffer: number,
-    addresses: boolean,
-    listener: (events: NativeLinkEvent[]) => void,
-  ) => NativeMonitor;
   Nflog: new (
     group: number,
     copyRange: number,
@@ -241,31 +223,6 @@ export function loadBinding(paths: readonly string[] = addonPaths): Binding {
 
 function isNotFound(error: Error): boolean {
   return 'code' in error && error.code === 'MODULE_NOT_FOUND';
-}
-
-/** A network interface, as of one message of the kernel. */
-export interface Link {
-  /**
-   * Its number in the network namespace, from 1; not reused soon, and kept when the link is
-   * renamed.
-   */
-  index: number;
-  name: string;
-  /** IFLA_INFO_KIND ('veth', 'bridge', 'vxlan', 'wireguard' ...); null for hardware and lo. */
-  kind: string | null;
-  /** IFLA_GROUP; 0 by default. */
-  group: number;
-  /** IFLA_MASTER: index of the bridge (or bond ...) that it is a port of, else null. */
-  master: number | null;
-  /** IFLA_LINK: index of the peer (veth) or of the lower device (vlan, macvlan ...), else null. */
-  peer: number | null;
-  /**
-   * IFLA_LINK_NETNSID: id of the namespace that `peer` is in, if that is another one, else null.
-   */
-  peerNamespace: number | null;
-  isLoopback: boolean;
-  /** IFF_UP: set up by an administrator or program. Independent of the carrier. */
-  isUp: boolean;
 }
 
 /** The kernel's number of a family. Throws a TypeError for an unknown one. */

@@ -1,6 +1,6 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
 
-export type { Link, TableFamily } from './binding.ts';
+export type { TableFamily } from './binding.ts';
 export { Conntrack, type NewConnection, TCP_CONNTRACK } from './conntrack.ts';
 export {
   CONNTRACK_STATUS,
@@ -39,13 +39,7 @@ export {
   type TcpSocketName,
   TcpSockets,
 } from './inet-diag.ts';
-export {
-  type LinkEvent,
-  type LinkGroupChange,
-  LinkMonitor,
-  type LinkMonitorOptions,
-  LinkSocket,
-} from './links.ts';
+export { type LinkGroupChange, LinkSocket } from './links.ts';
 export { Monitor, type MonitorEvent } from './monitor.ts';
 export { type BatchResult, type Generation, type LastCount, Netlink } from './netlink.ts';
 export { Nflog, type NflogBatch, type NflogOptions, type NflogPacket } from './nflog.ts';
@@ -63,11 +57,11 @@ export { IpSocket, type PacketProtocol, PacketSocket } from './packet-socket.ts'
 export { type RouteEvent, RouteMonitor, type RouteMonitorOptions } from './route-monitor.ts';
 export { RouteSocket } from './route-socket.ts';
 export type { RouteAddress } from './rtnetlink/address.ts';
-export type { IPv4Setting, RouteLink, RouteVxlan } from './rtnetlink/link.ts';
+export type { IPv4Setting, Link, ReadLink, RouteLink, RouteVxlan } from './rtnetlink/link.ts';
 export type { RouteNeighbour } from './rtnetlink/neighbour.ts';
 export type { AddressBytes, RouteOperation } from './rtnetlink/object.ts';
 export type { LinkRoute, Route, RouteFilter, RouteNexthop, RouteWay } from './rtnetlink/route.ts';
-export type { RouteChange, RouteObject } from './rtnetlink/route-object.ts';
+export type { ReadObject, RouteChange, RouteObject } from './rtnetlink/route-object.ts';
 export type { RouteRule } from './rtnetlink/rule.ts';
 export type {
   BaseChainProperties,

@@ -8,26 +8,29 @@ import {
 import { Listening } from './closable.ts';
 import { type NftError, plainError, toErrnoTable } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
-import { isRemoval, type RouteObject, toRouteObject } from './rtnetlink/route-object.ts';
+import { isRemoval, type ReadObject, type RouteObject, toRouteObject } from './rtnetlink/route-object.ts';
 
 /** An event of a route monitor. */
 export type RouteEvent =
   /** New, or changed. */
-  | { readonly event: 'present'; readonly object: RouteObject }
-  | { readonly event: 'removed'; readonly object: RouteObject }
+  | { readonly event: 'present'; readonly object: ReadObject }
+  | { readonly event: 'removed'; readonly object: ReadObject }
   /** The socket's buffer was full: an unknown number of events is lost. Read everything again. */
   | { readonly event: 'overrun' }
   /** The socket failed; no more events come. */
   | { readonly event: 'error'; readonly error: NftError };
 
 export interface RouteMonitorOptions {
-  /** Bytes that the socket may buffer for a slow reader. Default 8 MiB. */
+  /**
+   * Bytes that the socket may buffer for a slow reader. Default 32 MiB; memory is only used while
+   * data waits.
+   */
   receiveBuffer?: number;
   /** The kinds of object to report; default: all. */
   kinds?: readonly RouteObject['kind'][];
 }
 
-const defaultReceiveBuffer = 8 * 1024 * 1024;
+const defaultReceiveBuffer = 32 * 1024 * 1024;
 const NETLINK_ROUTE = 0;
 /** RTNLGRP_*: link, neigh, ipv4_ifaddr, ipv4_route, ipv4_rule, ipv6_ …, nexthop. */
 const GROUPS: Readonly<Record<RouteObject['kind'], readonly number[]>> = {
@@ -46,6 +49,10 @@ const ALL = Object.keys(GROUPS) as RouteObject['kind'][];
  * readable at one time, at most 256 KiB, go to one call of the listener; while it is busy, the
  * socket's buffer keeps further events. Runs until close(), and keeps the process alive unless
  * unref() was called.
+ *
+ * For a complete state, create the monitor first, then read by RouteSocket: changes in between are
+ * reported. While a link is down, the kernel does not report a changed group
+ * (netdev_state_change()); it comes with the next event, at the latest when the link is set up.
  *
  * The kernel reports no removal of what goes with something else: the IPv4 routes and next hops of
  * a link that is removed, the routes of a next hop that is removed, the neighbours of a link.

@@ -1,10 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Binding, loadBinding } from './binding.ts';
+import { type Binding, loadBinding, requireInteger } from './binding.ts';
 import { NftError } from './errors.ts';
 import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
 import { addressDump, type RouteAddress, toRouteAddress } from './rtnetlink/address.ts';
-import { type IPv4Setting, ipv4SettingRequest, linkDump, type RouteLink, toLink } from './rtnetlink/link.ts';
+import {
+  type IPv4Setting,
+  ipv4SettingRequest,
+  linkDump,
+  linkQuestion,
+  type ReadLink,
+  toLink,
+} from './rtnetlink/link.ts';
 import { fdbDump, neighbourDump, type RouteNeighbour, toNeighbour } from './rtnetlink/neighbour.ts';
 import {
   type LinkRoute,
@@ -72,8 +79,23 @@ export class RouteSocket {
     if (answer?.error) throw answer.error;
   }
 
-  links(): Promise<RouteLink[]> {
-    return this.#dump(linkDump(), toLink);
+  /** By index. */
+  async links(): Promise<ReadLink[]> {
+    return (await this.#dump(linkDump(), toLink)).sort((a, b) => a.index - b.index);
+  }
+
+  /**
+   * The links with these indices, at most some hundreds: null if there is none; each as of its own
+   * moment.
+   */
+  async linksAt(indices: readonly number[]): Promise<(ReadLink | null)[]> {
+    for (const index of indices) requireInteger(index, 'index', 1, 2 ** 31 - 1);
+    const requests = indices.map((index) => linkQuestion(index));
+    const answers = await this.#socket.exchange(requests, (index) => `link ${indices[index]}`);
+    return answers.map(({ messages: [message], error }) => {
+      if (error !== null && error.code !== 'ENODEV') throw error;
+      return message === undefined ? null : toLink(message);
+    });
   }
 
   addresses(): Promise<RouteAddress[]> {

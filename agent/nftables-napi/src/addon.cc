@@ -69,7 +69,6 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("EchoSocket", binding::EchoSocket::define(env));
   exports.Set("IpSocket", binding::IpSocket::define(env));
   exports.Set("LinkSocket", binding::LinkSocket::define(env));
-  exports.Set("LinkMonitor", binding::LinkMonitor::define(env));
   exports.Set("Nflog", binding::Nflog::define(env));
   exports.Set("PacketSocket", binding::PacketSocket::define(env));
   exports.Set("RawSocket", binding::RawSocket::define(env));

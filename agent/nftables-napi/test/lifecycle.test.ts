@@ -8,7 +8,6 @@ import { Worker } from 'node:worker_threads';
 import {
   BegunMonitor,
   ConntrackMonitor,
-  LinkMonitor,
   LinkSocket,
   Monitor,
   Netlink,
@@ -59,12 +58,11 @@ const methods: Method[] = [
     'Netlink.generation': [(it) => it.generation()],
   }),
   ...methodsOf(() => new LinkSocket(), {
-    'LinkSocket.list': [(it) => it.list()],
-    'LinkSocket.getMany': [(it) => it.getMany([1, 2]), (it) => it.getMany(nothing)],
     'LinkSocket.setGroups': [(it) => it.setGroups([{ index: 1, group: 0 }]), (it) => it.setGroups(nothing)],
   }),
   ...methodsOf(() => new RouteSocket(), {
     'RouteSocket.links': [(it) => it.links()],
+    'RouteSocket.linksAt': [(it) => it.linksAt([1, 2]), (it) => it.linksAt(nothing)],
     'RouteSocket.rules': [(it) => it.rules()],
     'RouteSocket.routes': [(it) => it.routes({ family: 4, table: 255 }), (it) => it.routes(nothing)],
     'RouteSocket.change': [(it) => it.change([noNexthop]), (it) => it.change(nothing)],
@@ -77,14 +75,6 @@ const listeners: { name: string; make: (heard: () => void) => Listening; provoke
     name: 'Monitor',
     make: (heard) => new Monitor({ family: 'inet', table: 't' }, heard),
     provoke: () => nft('add chain inet t c; delete chain inet t c'),
-  },
-  {
-    name: 'LinkMonitor',
-    make: (heard) => new LinkMonitor({}, heard),
-    provoke: () => {
-      ip('link', 'set', 'lo', 'down');
-      ip('link', 'set', 'lo', 'up');
-    },
   },
   {
     name: 'RouteMonitor',
@@ -147,7 +137,7 @@ function sockets(): number {
 /** Runs a module's text in a worker thread, and gives its exit code. */
 function inWorker(text: string, terminateAfter?: number): Promise<number> {
   const worker = new Worker(
-    `const { threadId } = require('node:worker_threads'); import('${library}').then(async ({ Nftables, Netlink, Monitor, LinkSocket, LinkMonitor, RouteMonitor, Nflog }) => { ${text} })`,
+    `const { threadId } = require('node:worker_threads'); import('${library}').then(async ({ Nftables, Netlink, Monitor, LinkSocket, RouteMonitor, Nflog }) => { ${text} })`,
     { eval: true },
   );
   return new Promise((resolve, reject) => {
@@ -214,7 +204,7 @@ inNamespace(import.meta.filename, () => {
       const links = new LinkSocket();
       for (let i = 0; i < times; i++) {
         const { promise: heard, resolve } = Promise.withResolvers<void>();
-        const monitor = new LinkMonitor({}, () => resolve());
+        const monitor = new RouteMonitor({}, () => resolve());
         await links.setGroups([{ index: 1, group: 1 + (i % 1000) }]);
         await heard;
         await monitor.close();
@@ -325,7 +315,7 @@ inNamespace(import.meta.filename, () => {
         for (let i = 0; i < 40; i++) {
           await new Nftables().list('tables');
           await new Netlink().generation();
-          await new LinkSocket().list();
+          await new RouteSocket().links();
         }
       })();
       assert.ok(sockets() >= before + 60, 'the objects have sockets');
@@ -343,7 +333,6 @@ inNamespace(import.meta.filename, () => {
         new Netlink(),
         new Monitor({ family: 'inet', table: 't' }, () => {}),
         new LinkSocket(),
-        new LinkMonitor({}, () => {}),
         new RouteSocket(),
         new RouteMonitor({}, () => {}),
         new Nflog({ group: 1 }, () => {}),
@@ -366,9 +355,9 @@ inNamespace(import.meta.filename, () => {
 
     it('works in worker threads, beside the main one', async () => {
       const text = `const context = new Nftables(), netlink = new Netlink(), links = new LinkSocket();
-        const monitor = new LinkMonitor({}, () => {}), nflog = new Nflog({ group: 100 + threadId }, () => {});
+        const monitor = new RouteMonitor({}, () => {}), nflog = new Nflog({ group: 100 + threadId }, () => {});
         for (let i = 0; i < 20; i++)
-          await Promise.all([context.list('tables'), netlink.snapshot('inet', 't'), links.list(), links.setGroups([{ index: 1, group: 0 }])]);
+          await Promise.all([context.list('tables'), netlink.snapshot('inet', 't'), links.setGroups([{ index: 1, group: 0 }])]);
         await Promise.all([context, netlink, links, monitor, nflog].map((it) => it.close()));`;
       const own = new Nftables();
       const codes = await Promise.all([
@@ -385,13 +374,12 @@ inNamespace(import.meta.filename, () => {
       const before = sockets();
       const forgets = `new Nftables().list('tables'); new Netlink().generation();
         new Monitor({ family: 'inet', table: 't' }, () => {}).unref();
-        new LinkSocket().list(); new LinkMonitor({}, () => {}).unref(); new RouteMonitor({}, () => {}).unref(); new Nflog({ group: 3 }, () => {}).unref();`;
+        new LinkSocket(); new RouteMonitor({}, () => {}).unref(); new Nflog({ group: 3 }, () => {}).unref();`;
       assert.equal(await inWorker(forgets), 0);
       const busy = `const { parentPort } = await import('node:worker_threads');
         const context = new Nftables(), netlink = new Netlink();
         new Monitor({ family: 'inet', table: 't' }, () => {});
         const links = new LinkSocket();
-        new LinkMonitor({}, () => {});
         new RouteMonitor({}, () => {});
         new Nflog({ group: 3 }, () => {});
         const { createSocket } = await import('node:dgram');

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readlinkSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Link, type LinkEvent, LinkMonitor, LinkSocket } from '../lib/index.ts';
+import { LinkSocket, type ReadLink, type RouteEvent, RouteMonitor, RouteSocket } from '../lib/index.ts';
 import { inNamespace, ip, ipBatch } from './netns.ts';
 
 const library = path.join(import.meta.dirname, '../lib/index.ts');
@@ -35,22 +35,24 @@ inNamespace(import.meta.filename, () => {
     spawnSync('ip', ['link', 'del', 'group', '99']); // one by one takes 10 ms each
   });
 
-  describe('LinkSocket', () => {
+  describe('links', () => {
+    let network: RouteSocket;
     let links: LinkSocket;
     beforeEach(() => {
+      network = new RouteSocket();
       links = new LinkSocket();
     });
-    afterEach(() => links.close());
+    afterEach(() => Promise.all([network.close(), links.close()]));
 
-    const named = async (name: string): Promise<Link> => {
-      const found = (await links.list()).find((link) => link.name === name);
+    const named = async (name: string): Promise<ReadLink> => {
+      const found = (await network.links()).find((link) => link.name === name);
       assert.ok(found, `no ${name}`);
       return found;
     };
 
-    it('lists lo of an empty namespace', async () => {
+    it('are lo in an empty namespace', async () => {
       ip('link', 'set', 'lo', 'down');
-      assert.deepEqual(await links.list(), [
+      assert.deepEqual(await network.links(), [
         {
           index: 1,
           name: 'lo',
@@ -61,6 +63,9 @@ inNamespace(import.meta.filename, () => {
           peerNamespace: null,
           isLoopback: true,
           isUp: false,
+          mtu: 65_536,
+          mac: new Uint8Array(6),
+          vxlan: null,
         },
       ]);
     });
@@ -97,8 +102,8 @@ inNamespace(import.meta.filename, () => {
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       const link = await named('v0');
       const some = [link.index + 1000, link.index, 2 ** 31 - 1, link.index];
-      assert.deepEqual(await links.getMany(some), [null, link, null, link]);
-      assert.deepEqual(await links.getMany([]), []);
+      assert.deepEqual(await network.linksAt(some), [null, link, null, link]);
+      assert.deepEqual(await network.linksAt([]), []);
     });
 
     it('sets the group of one link, and nothing else of it', async () => {
@@ -151,7 +156,7 @@ inNamespace(import.meta.filename, () => {
       await assert.rejects(links.setGroups([{ index: 0, group: 5 }]), RangeError);
       for (const wrong of [-1, 1.5, 2 ** 31, Number.NaN]) {
         await assert.rejects(links.setGroups([{ index: wrong, group: 5 }]), RangeError);
-        await assert.rejects(links.getMany([1, wrong]), RangeError);
+        await assert.rejects(network.linksAt([1, wrong]), RangeError);
       }
       for (const group of [-1, 1.5, 2 ** 32])
         await assert.rejects(links.setGroups([{ index: 1, group }]), RangeError);
@@ -160,7 +165,7 @@ inNamespace(import.meta.filename, () => {
 
     it('lists and sets 1,000', async () => {
       ipBatch(pairs(500));
-      const all = await links.list();
+      const all = await network.links();
       assert.equal(all.length, 1001);
       assert.deepEqual(
         all.map(({ index }) => index),
@@ -169,7 +174,7 @@ inNamespace(import.meta.filename, () => {
       const veths = all.filter(({ kind }) => kind === 'veth');
       const answers = await links.setGroups(veths.map(({ index }) => ({ index, group: index })));
       assert.ok(answers.every((answer) => answer === null));
-      const after = (await links.list()).filter(({ kind }) => kind === 'veth');
+      const after = (await network.links()).filter(({ kind }) => kind === 'veth');
       assert.ok(after.every(({ index, group }) => group === index));
     });
 
@@ -185,7 +190,7 @@ inNamespace(import.meta.filename, () => {
       const seen = new Set<string>();
       try {
         for (let i = 0; i < 300; i++) {
-          const names = (await links.list()).map(({ name }) => name);
+          const names = (await network.links()).map(({ name }) => name);
           const pairs = names.filter((name) => name.startsWith('c'));
           assert.equal(names.length - pairs.length, 401);
           seen.add(pairs.join());
@@ -202,9 +207,9 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('lists without privileges, but cannot change', () => {
-      const text = `import { LinkSocket } from '${library}'; const links = new LinkSocket();
+      const text = `import { LinkSocket, RouteSocket } from '${library}'; const links = new LinkSocket(), network = new RouteSocket();
         const [refused] = await links.setGroups([{ index: 1, group: 5 }]);
-        process.stdout.write((await links.list()).length + ' ' + refused.code);`;
+        process.stdout.write((await network.links()).length + ' ' + refused.code);`;
       const args = ['--bounding-set', '-all', '--inh-caps', '-all', '--reuid', '65534', '--clear-groups'];
       const { stdout, stderr } = spawnSync(
         'setpriv',
@@ -215,14 +220,14 @@ inNamespace(import.meta.filename, () => {
     });
   });
 
-  describe('LinkMonitor', () => {
-    let events: LinkEvent[];
+  describe('RouteMonitor of links', () => {
+    let events: RouteEvent[];
     let calls: number;
-    let monitor: LinkMonitor;
+    let monitor: RouteMonitor;
     beforeEach(() => {
       events = [];
       calls = 0;
-      monitor = new LinkMonitor({}, (batch) => {
+      monitor = new RouteMonitor({ kinds: ['link'] }, (batch) => {
         calls++;
         events.push(...batch);
       });
@@ -233,20 +238,23 @@ inNamespace(import.meta.filename, () => {
       for (let i = 0; !holds() && i < 500; i++) await sleep(10);
       assert.ok(holds(), JSON.stringify(events.slice(-5)));
     };
-    const last = (name: string): Link | 'removed' | undefined => {
-      const event = events.findLast((it) =>
-        it.kind === 'link' ? it.link.name === name : it.kind === 'removed' && it.name === name,
+    /** The links of these events, as present or as removed. */
+    const linksIn = (told: readonly RouteEvent[], event: 'present' | 'removed'): ReadLink[] =>
+      told.flatMap((it) => (it.event === event && it.object.kind === 'link' ? [it.object.link] : []));
+    const last = (name: string): ReadLink | 'removed' | undefined => {
+      const found = events.findLast((it) =>
+        linksIn([it], it.event as 'present').some((link) => link.name === name),
       );
-      return event?.kind === 'link' ? event.link : event && 'removed';
+      return found?.event === 'removed' ? 'removed' : linksIn(found ? [found] : [], 'present')[0];
     };
-    const now = (name: string, is: (link: Link) => boolean): Promise<void> =>
+    const now = (name: string, is: (link: ReadLink) => boolean): Promise<void> =>
       until(() => {
         const link = last(name);
         return typeof link === 'object' && is(link);
       });
 
     it('reports a new link, each change, and its removal', async () => {
-      const links = new LinkSocket();
+      const network = new RouteSocket();
       ip('link', 'add', 'br0', 'type', 'bridge');
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       await now('v0', ({ kind, isUp, group }) => kind === 'veth' && !isUp && group === 0);
@@ -258,20 +266,22 @@ inNamespace(import.meta.filename, () => {
       await now('v0', ({ master }) => master !== null);
       const link = last('v0');
       assert.ok(typeof link === 'object');
-      assert.deepEqual([link], await links.getMany([link.index]));
+      const [read] = await network.linksAt([link.index]);
+      assert.deepEqual(link, read);
       // Renaming a link that is up came with Linux 6.x, and the name comes first in one command.
       ip('link', 'set', 'v0', 'down');
       ip('link', 'set', 'v0', 'name', 'v9');
       await now('v9', ({ index }) => index === link.index);
       ip('link', 'del', 'w0');
       await until(() => last('v9') === 'removed' && last('w0') === 'removed');
-      await links.close();
+      await network.close();
     });
 
-    it('reports added and removed addresses if asked to', async () => {
-      const told: LinkEvent[] = [];
-      const both = new LinkMonitor({ addresses: true }, (batch) => told.push(...batch));
-      const count = (): number => told.filter(({ kind }) => kind === 'addresses').length;
+    it('reports added and removed addresses if they are among the kinds', async () => {
+      const told: RouteEvent[] = [];
+      const both = new RouteMonitor({ kinds: ['link', 'address'] }, (batch) => told.push(...batch));
+      const isAddress = (it: RouteEvent): boolean => 'object' in it && it.object.kind === 'address';
+      const count = (): number => told.filter(isAddress).length;
       const more = async (action: () => void): Promise<void> => {
         const before = count();
         action();
@@ -283,8 +293,8 @@ inNamespace(import.meta.filename, () => {
       await more(() => ip('addr', 'del', '192.0.2.1/32', 'dev', 'v0'));
       await more(() => ip('addr', 'del', '2001:db8::1/128', 'dev', 'v0'));
       await both.close();
-      assert.ok(told.some(({ kind }) => kind === 'link'));
-      assert.ok(!events.some(({ kind }) => kind === 'addresses'));
+      assert.ok(linksIn(told, 'present').length > 0);
+      assert.ok(!events.some(isAddress));
     });
 
     it('does not report a port that leaves its bridge as removed', async () => {
@@ -295,10 +305,7 @@ inNamespace(import.meta.filename, () => {
       ip('link', 'set', 'v0', 'nomaster');
       await now('v0', ({ master }) => master === null);
       await sleep(50);
-      assert.deepEqual(
-        events.filter(({ kind }) => kind === 'removed'),
-        [],
-      );
+      assert.deepEqual(linksIn(events, 'removed'), []);
     });
 
     it('reports that a link moved to another namespace', async () => {
@@ -312,27 +319,29 @@ inNamespace(import.meta.filename, () => {
     it('reports all of 200 veth pairs made at once, with both ends', async () => {
       ipBatch(pairs(200));
       // JavaScript sees nothing until ipBatch() is done: the socket keeps it all.
-      await until(
-        () => new Set(events.flatMap((it) => (it.kind === 'link' ? it.link.name : []))).size === 400,
-      );
+      await until(() => new Set(linksIn(events, 'present').map(({ name }) => name)).size === 400);
       ip('link', 'del', 'group', '77');
-      await until(() => events.filter(({ kind }) => kind === 'removed').length === 400);
-      assert.equal(events.filter(({ kind }) => kind === 'overrun').length, 0);
+      await until(() => linksIn(events, 'removed').length === 400);
+      assert.equal(events.filter(({ event }) => event === 'overrun').length, 0);
       assert.ok(calls < 20, `${calls} calls for ${events.length} events`);
     });
 
     it('reports an overrun, and continues', async () => {
-      const told: LinkEvent[] = [];
-      const small = new LinkMonitor({ receiveBuffer: 4096 }, (batch) => told.push(...batch));
+      const told: RouteEvent[] = [];
+      const small = new RouteMonitor({ receiveBuffer: 4096, kinds: ['link'] }, (batch) =>
+        told.push(...batch),
+      );
       ipBatch(pairs(100));
-      const isTold = async (holds: (event: LinkEvent) => boolean): Promise<boolean> => {
+      const isTold = async (holds: (event: RouteEvent) => boolean): Promise<boolean> => {
         for (let i = 0; !told.some(holds) && i < 200; i++) await sleep(10);
         return told.some(holds);
       };
-      const overrun = await isTold(({ kind }) => kind === 'overrun');
+      const overrun = await isTold(({ event }) => event === 'overrun');
       await sleep(50);
       ip('link', 'set', 'v7', 'up');
-      const goesOn = await isTold((it) => it.kind === 'link' && it.link.name === 'v7' && it.link.isUp);
+      const goesOn = await isTold((it) =>
+        linksIn([it], 'present').some(({ name, isUp }) => name === 'v7' && isUp),
+      );
       await small.close();
       assert.deepEqual([overrun, goesOn], [true, true]);
     });
@@ -342,7 +351,7 @@ inNamespace(import.meta.filename, () => {
       ip('link', 'set', 'v0', 'group', '3');
       await now('w0', () => true);
       await sleep(50);
-      assert.notEqual((last('v0') as Link).group, 3);
+      assert.notEqual((last('v0') as ReadLink).group, 3);
       ip('link', 'set', 'v0', 'up');
       await now('v0', ({ group }) => group === 3);
     });
@@ -356,10 +365,10 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('rejects wrong options at once', () => {
-      assert.throws(() => new LinkMonitor({ receiveBuffer: -1 }, () => {}), RangeError);
-      assert.throws(() => new LinkMonitor({ receiveBuffer: 2 ** 31 }, () => {}), RangeError);
-      assert.throws(() => new LinkMonitor({ receiveBuffer: '1' as never }, () => {}), TypeError);
-      assert.throws(() => new LinkMonitor({}, 'no function' as never), TypeError);
+      assert.throws(() => new RouteMonitor({ receiveBuffer: -1 }, () => {}), RangeError);
+      assert.throws(() => new RouteMonitor({ receiveBuffer: 2 ** 31 }, () => {}), RangeError);
+      assert.throws(() => new RouteMonitor({ receiveBuffer: '1' as never }, () => {}), TypeError);
+      assert.throws(() => new RouteMonitor({}, 'no function' as never), TypeError);
     });
 
     it('keeps the process alive, unless unref() was called or it was closed', () => {
@@ -369,7 +378,7 @@ inNamespace(import.meta.filename, () => {
           [
             '--input-type=module',
             '-e',
-            `import { LinkMonitor } from '${library}'; const monitor = new LinkMonitor({}, () => {}); ${line}`,
+            `import { RouteMonitor } from '${library}'; const monitor = new RouteMonitor({}, () => {}); ${line}`,
           ],
           { timeout },
         ).status;

@@ -13,7 +13,32 @@ import {
 } from '../netlink-message.ts';
 import { type AddressBytes, AF, NO_BYTES, RouteMessage, type RouteOperation, RTM } from './object.ts';
 
-/** A network interface. */
+/** A network interface, as of one message of the kernel. */
+export interface Link {
+  /**
+   * Its number in the network namespace, from 1; not reused soon, and kept when the link is
+   * renamed.
+   */
+  readonly index: number;
+  readonly name: string;
+  /** IFLA_INFO_KIND ('veth', 'bridge', 'vxlan', 'wireguard' ...); null for hardware and lo. */
+  readonly kind: string | null;
+  /** IFLA_GROUP; 0 by default. */
+  readonly group: number;
+  /** IFLA_MASTER: index of the bridge (or bond ...) that it is a port of, else null. */
+  readonly master: number | null;
+  /** IFLA_LINK: index of the peer (veth) or of the lower device (vlan, macvlan ...), else null. */
+  readonly peer: number | null;
+  /**
+   * IFLA_LINK_NETNSID: id of the namespace that `peer` is in, if that is another one, else null.
+   */
+  readonly peerNamespace: number | null;
+  readonly isLoopback: boolean;
+  /** IFF_UP: set up by an administrator or program. Independent of the carrier. */
+  readonly isUp: boolean;
+}
+
+/** A link as it can be made and changed. */
 export interface RouteLink {
   /** 0 of one that is to be made: the kernel chooses. */
   readonly index: number;
@@ -29,6 +54,9 @@ export interface RouteLink {
   /** Null: of another kind. */
   readonly vxlan: RouteVxlan | null;
 }
+
+/** A link that was read. */
+export interface ReadLink extends Link, RouteLink {}
 
 export interface RouteVxlan {
   readonly id: number;
@@ -52,8 +80,21 @@ const INDEX = 4;
 const RTM_SETLINK = 19;
 const FLAGS = 8;
 const IFF_UP = 1;
+const IFF_LOOPBACK = 8;
 /** linux/if_link.h. */
-const IFLA = { address: 1, name: 3, mtu: 4, info: 18, families: 26, group: 27, mask: 29 } as const;
+const IFLA = {
+  address: 1,
+  name: 3,
+  mtu: 4,
+  link: 5,
+  master: 10,
+  wireless: 11,
+  info: 18,
+  families: 26,
+  group: 27,
+  mask: 29,
+  linkNamespace: 37,
+} as const;
 const IFLA_INET_CONF = 1;
 const INFO = { kind: 1, data: 2 } as const;
 const VXLAN = { id: 1, remote: 2, local: 4, learning: 7, port: 15, remote6: 16, local6: 17, checksum: 18 };
@@ -113,17 +154,24 @@ export function ipv4SettingRequest(name: string, setting: IPv4Setting, value: nu
 }
 
 export function linkDump(): Uint8Array {
-  return toMessage(RTM.link + 2, NLM_F_REQUEST | NLM_F_DUMP, [
-    new Uint8Array(HEADER),
-    attribute(IFLA.mask, u32(SKIP_STATS)),
-  ]);
+  return linkQuestion(0, NLM_F_DUMP);
 }
 
-/** Null if the message is not about a link as a whole: of a bridge's port, of a wireless event. */
-export function toLink(message: NetlinkMessage): RouteLink | null {
+/** Asks for the link with this index. */
+export function linkQuestion(index: number, flags = 0): Uint8Array {
+  const header = new Uint8Array(HEADER);
+  new DataView(header.buffer).setInt32(INDEX, index, IS_LITTLE_ENDIAN);
+  return toMessage(RTM.link + 2, NLM_F_REQUEST | flags, [header, attribute(IFLA.mask, u32(SKIP_STATS))]);
+}
+
+/** Null if the message is not about a link as a whole. */
+export function toLink(message: NetlinkMessage): ReadLink | null {
   const it = RouteMessage.of(message, HEADER);
   const name = it?.text(IFLA.name) ?? null;
-  if (it === null || name === null || it.headerU8(0) !== 0) return null;
+  // A bridge tells of its ports with AF_BRIDGE: there a removal only means that the port left. A
+  // wireless event has nothing in it but the name and the event.
+  if (it === null || name === null || it.headerU8(0) !== 0 || it.has(IFLA.wireless)) return null;
+  const flags = it.headerU32(FLAGS);
   const info = it.nested(IFLA.info);
   const kind = info?.text(INFO.kind) ?? null;
   const data = kind === 'vxlan' ? (info?.nested(INFO.data) ?? null) : null;
@@ -134,7 +182,12 @@ export function toLink(message: NetlinkMessage): RouteLink | null {
     group: it.u32(IFLA.group, 0),
     mtu: it.u32(IFLA.mtu, 0),
     mac: it.bytes(IFLA.address),
-    isUp: (it.headerU32(FLAGS) & IFF_UP) !== 0,
+    // 0: a tunnel without a lower device.
+    peer: it.u32(IFLA.link, 0) || null,
+    master: it.u32(IFLA.master, 0) || null,
+    peerNamespace: it.has(IFLA.linkNamespace) ? it.u32(IFLA.linkNamespace, 0) | 0 : null,
+    isLoopback: (flags & IFF_LOOPBACK) !== 0,
+    isUp: (flags & IFF_UP) !== 0,
     vxlan: data && {
       id: data.u32(VXLAN.id, 0),
       port: data.port(VXLAN.port),

@@ -1,6 +1,6 @@
 import type { NetlinkMessage } from '../netlink-message.ts';
 import { addressRequest, type RouteAddress, toRouteAddress } from './address.ts';
-import { linkRequest, type RouteLink, toLink } from './link.ts';
+import { linkRequest, type ReadLink, type RouteLink, toLink } from './link.ts';
 import { neighbourRequest, type RouteNeighbour, toNeighbour } from './neighbour.ts';
 import { type RouteOperation, RTM } from './object.ts';
 import { nexthopRequest, type Route, type RouteNexthop, routeRequest, toNexthop, toRoute } from './route.ts';
@@ -14,6 +14,11 @@ export type RouteObject =
   | { readonly kind: 'nexthop'; readonly nexthop: RouteNexthop }
   | { readonly kind: 'route'; readonly route: Route }
   | { readonly kind: 'rule'; readonly rule: RouteRule };
+
+/** One that was read. */
+export type ReadObject =
+  | Exclude<RouteObject, { kind: 'link' }>
+  | { readonly kind: 'link'; readonly link: ReadLink };
 
 export type RouteChange = RouteObject & { readonly operation: RouteOperation };
 
@@ -35,7 +40,7 @@ export function toRequest(change: RouteChange): Uint8Array {
 }
 
 /** The object of a message RTM_NEW… or RTM_DEL…; null if it is about nothing that is known here. */
-export function toRouteObject(message: NetlinkMessage): RouteObject | null {
+export function toRouteObject(message: NetlinkMessage): ReadObject | null {
   // RTM_NEW… is a multiple of four.
   switch (message.type & ~3) {
     case RTM.link:
@@ -60,6 +65,6 @@ export function isRemoval({ type }: NetlinkMessage): boolean {
   return (type & 3) === 1;
 }
 
-function wrap<Value>(value: Value | null, toObject: (value: Value) => RouteObject): RouteObject | null {
+function wrap<Value>(value: Value | null, toObject: (value: Value) => ReadObject): ReadObject | null {
   return value === null ? null : toObject(value);
 }
