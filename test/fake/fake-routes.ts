@@ -259,10 +259,7 @@ export class FakeWireGuard implements WireGuardPort {
       publicKey: change.device === undefined ? before.publicKey : publicKey,
       port,
       mark,
-      peers: [
-        ...keptPeers.filter((peer) => isKept(peer.publicKey)),
-        ...change.peers.map((peer) => ({ ...peer, handshake: 0 })),
-      ],
+      peers: [...keptPeers.filter((peer) => isKept(peer.publicKey)), ...change.peers],
     });
   }
 }

@@ -36,7 +36,6 @@ export interface SlotLease {
   readonly call: {
     readonly kind: 'take' | 'drop';
     readonly addresses: ReadonlySet<string>;
-    readonly until: number;
   } | null;
   /**
    * Some of `live` that must be dropped before they are taken again: a call failed, or they ended.

@@ -68,14 +68,14 @@ function nextCall(
     if (now < one.redropAt) return one;
     if (one.wanted !== null && one.until <= now) effects.push(lapsed(one));
     effects.push({ kind: 'drop', key, addresses: [...dropped] });
-    return { ...one, call: { kind: 'drop', addresses: dropped, until: now } };
+    return { ...one, call: { kind: 'drop', addresses: dropped } };
   }
   const taken = desired.difference(one.live);
   if (taken.size === 0 || now < one.retryAt || state.phase === 'stopping') return one;
   const { until } = one;
   effects.push({ kind: 'take', key, addresses: ownedAddresses(one, taken), until });
   const aliveUntil = Math.max(one.aliveUntil, until);
-  return { ...one, live: one.live.union(taken), aliveUntil, call: { kind: 'take', addresses: taken, until } };
+  return { ...one, live: one.live.union(taken), aliveUntil, call: { kind: 'take', addresses: taken } };
 }
 
 /**

@@ -1,10 +1,4 @@
-import {
-  type Binding,
-  loadBinding,
-  maximumReceiveBuffer,
-  type NativeRouteBatch,
-  requireInteger,
-} from './binding.ts';
+import { loadBinding, maximumReceiveBuffer, type NativeRouteBatch, requireInteger } from './binding.ts';
 import { Listening } from './closable.ts';
 import {
   type ConntrackEntry,
@@ -102,12 +96,8 @@ const GROUP_DESTROY = 1 << (3 - 1);
  * options, an NftError if the socket cannot be opened. An exception of the listener is uncaught.
  */
 export class ConntrackMonitor extends Listening {
-  /** `binding` is for tests only. */
-  constructor(
-    options: ConntrackMonitorOptions,
-    listener: (batch: ConntrackBatch) => void,
-    binding: Binding = loadBinding(),
-  ) {
+  constructor(options: ConntrackMonitorOptions, listener: (batch: ConntrackBatch) => void) {
+    const binding = loadBinding();
     const { mark, mask, receiveBuffer = defaultReceiveBuffer } = options;
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     requireInteger(mask, 'mask', 0, 0xffff_ffff);
@@ -159,12 +149,8 @@ const LONGEST_PAUSE = 60_000;
  * event. What else is said of ConntrackMonitor is true here.
  */
 export class BegunMonitor extends Listening {
-  /** `binding` is for tests only. */
-  constructor(
-    options: BegunMonitorOptions,
-    listener: (batch: BegunBatch) => void,
-    binding: Binding = loadBinding(),
-  ) {
+  constructor(options: BegunMonitorOptions, listener: (batch: BegunBatch) => void) {
+    const binding = loadBinding();
     const { receiveBuffer = defaultReceiveBuffer, pause = 0 } = options;
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     requireInteger(pause, 'pause', 0, LONGEST_PAUSE);

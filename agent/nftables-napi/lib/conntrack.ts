@@ -1,4 +1,3 @@
-import { type Binding, loadBinding } from './binding.ts';
 import {
   type ConntrackEntry,
   CT_NEW,
@@ -36,14 +35,7 @@ const MOST = 256;
  * EOPNOTSUPP). The constructor throws an NftError if the socket cannot be opened.
  */
 export class Conntrack {
-  readonly #binding: Binding;
-  readonly #socket: RawSocket;
-
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#binding = binding;
-    this.#socket = new RawSocket(NETFILTER, 'Conntrack', binding);
-  }
+  readonly #socket = new RawSocket(NETFILTER, 'Conntrack');
 
   /**
    * All connections, or those with these bits in the mark, in chunks of about 1,000, each read
@@ -53,7 +45,7 @@ export class Conntrack {
   async *entries(
     filter: MarkFilter | null = null,
   ): AsyncGenerator<readonly ConntrackEntry[], void, undefined> {
-    const socket = new RawSocket(NETFILTER, 'Conntrack', this.#binding);
+    const socket = new RawSocket(NETFILTER, 'Conntrack');
     try {
       for await (const chunk of socket.dump(dumpRequest(filter))) {
         const entries: ConntrackEntry[] = [];
@@ -76,7 +68,7 @@ export class Conntrack {
     visit: (connection: ScannedConnection) => void,
     pause: () => Promise<boolean> | boolean,
   ): Promise<void> {
-    const socket = new RawSocket(NETFILTER, 'Conntrack', this.#binding);
+    const socket = new RawSocket(NETFILTER, 'Conntrack');
     const scan = new ConntrackScan();
     try {
       for await (const chunk of socket.dump(dumpRequest(null))) {

@@ -1,4 +1,4 @@
-import { type Binding, loadBinding, type NativeEchoSocket, requireInteger } from './binding.ts';
+import { loadBinding, type NativeEchoSocket, requireInteger } from './binding.ts';
 import { NativeHandle } from './closable.ts';
 import { toErrnoTable } from './errors.ts';
 
@@ -48,12 +48,11 @@ export class EchoSocket {
   readonly #family: 4 | 6;
   readonly #socket: NativeHandle<NativeEchoSocket>;
 
-  /** `binding` is for tests only. */
   constructor(
     family: 4 | 6,
     { device = '', peer = new Uint8Array(0), isDatagram = false }: EchoSocketOptions = {},
-    binding: Binding = loadBinding(),
   ) {
+    const binding = loadBinding();
     if (family !== 4 && family !== 6) throw new RangeError('family must be 4 or 6');
     requireInteger(device.length, 'length of device', 0, LONGEST_NAME);
     this.#family = family;

@@ -73,14 +73,8 @@ const ATTEMPTS = 10;
  * NftError if the socket cannot be opened.
  */
 export class TimedElements {
-  readonly #binding: Binding;
-  readonly #socket: RawSocket;
-
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#binding = binding;
-    this.#socket = new RawSocket(NETFILTER, 'TimedElements', binding);
-  }
+  readonly #binding = loadBinding();
+  readonly #socket = new RawSocket(NETFILTER, 'TimedElements');
 
   /** In no order; null if the set or its table does not exist. For small sets without intervals. */
   async read({ family, table, set }: SetName): Promise<readonly TimedElement[] | null> {

@@ -1,4 +1,3 @@
-import { type Binding, loadBinding } from './binding.ts';
 import type { NftError } from './errors.ts';
 import {
   IS_LITTLE_ENDIAN,
@@ -139,20 +138,13 @@ export interface SocketQuery {
  * throws ENOENT.
  */
 export class SocketTable {
-  readonly #binding: Binding;
-
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#binding = binding;
-  }
-
   /**
    * The sockets of a family in these states, in chunks, each read while the caller asks for it. An
    * IPv6 socket that speaks IPv4 is one of family 6 with mapped addresses. A socket that is made or
    * ends meanwhile may be missing.
    */
   async *sockets({ family, protocol, states }: SocketQuery): AsyncGenerator<OpenSocket[], void, undefined> {
-    const socket = new RawSocket(SOCK_DIAG, 'SocketTable', this.#binding);
+    const socket = new RawSocket(SOCK_DIAG, 'SocketTable');
     const request = socketsRequest(family, protocol, NLM_F_REQUEST | NLM_F_DUMP, states);
     try {
       for await (const chunk of socket.dump(request)) {
@@ -183,12 +175,7 @@ const MOST = 256;
  * if the socket cannot be opened.
  */
 export class TcpSockets {
-  readonly #socket: RawSocket;
-
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#socket = new RawSocket(SOCK_DIAG, 'TcpSockets', binding);
-  }
+  readonly #socket = new RawSocket(SOCK_DIAG, 'TcpSockets');
 
   /**
    * Resets connections: the other end gets a reset, the program ECONNABORTED. One result per

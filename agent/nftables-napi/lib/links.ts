@@ -1,4 +1,4 @@
-import { type Binding, loadBinding, type NativeLinkSocket, requireInteger } from './binding.ts';
+import { loadBinding, type NativeLinkSocket, requireInteger } from './binding.ts';
 import { ClosableLane } from './closable.ts';
 import { type ErrnoTable, type NftError, plainError, toErrnoTable, toNftError } from './errors.ts';
 
@@ -30,8 +30,8 @@ export class LinkSocket {
   readonly #socket: NativeLinkSocket;
   readonly #lane = new ClosableLane('LinkSocket');
 
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
+  constructor() {
+    const binding = loadBinding();
     this.#errnos = toErrnoTable(binding.errors);
     try {
       this.#socket = new binding.LinkSocket();

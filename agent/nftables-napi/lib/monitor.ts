@@ -1,5 +1,4 @@
 import {
-  type Binding,
   loadBinding,
   maximumReceiveBuffer,
   type NativeEvent,
@@ -57,12 +56,8 @@ const defaultReceiveBuffer = 64 * 1024 * 1024;
  * cannot be opened (EPERM without CAP_NET_ADMIN). An exception of the listener is uncaught.
  */
 export class Monitor extends Listening {
-  /** `binding` is for tests only. */
-  constructor(
-    options: MonitorOptions,
-    listener: (event: MonitorEvent) => void,
-    binding: Binding = loadBinding(),
-  ) {
+  constructor(options: MonitorOptions, listener: (event: MonitorEvent) => void) {
+    const binding = loadBinding();
     const { family, table, quietSets = [], receiveBuffer = defaultReceiveBuffer } = options;
     const number = toFamilyNumber(family, binding);
     requireName(table, 'table');

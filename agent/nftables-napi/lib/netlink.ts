@@ -1,11 +1,4 @@
-import {
-  type Binding,
-  loadBinding,
-  type NativeSocket,
-  requireName,
-  type TableFamily,
-  toFamilyNumber,
-} from './binding.ts';
+import { loadBinding, type NativeSocket, requireName, type TableFamily, toFamilyNumber } from './binding.ts';
 import { ClosableLane } from './closable.ts';
 import { type Elements, toElements } from './elements.ts';
 import { type DescribeOperation, type ErrnoTable, toErrnoTable, toNftError } from './errors.ts';
@@ -57,17 +50,15 @@ export interface BatchResult {
  * throws an NftError if the socket cannot be opened.
  */
 export class Netlink {
-  readonly #binding: Binding;
+  readonly #binding = loadBinding();
   readonly #errnos: ErrnoTable;
   readonly #socket: NativeSocket;
   readonly #lane = new ClosableLane('Netlink');
 
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#binding = binding;
-    this.#errnos = toErrnoTable(binding.errors);
+  constructor() {
+    this.#errnos = toErrnoTable(this.#binding.errors);
     try {
-      this.#socket = new binding.Socket();
+      this.#socket = new this.#binding.Socket();
     } catch (error) {
       throw toNftError(error, this.#errnos);
     }

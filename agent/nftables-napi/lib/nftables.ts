@@ -1,4 +1,4 @@
-import { type Binding, loadBinding, type NativeContext, type NativeRun } from './binding.ts';
+import { loadBinding, type NativeContext, type NativeRun } from './binding.ts';
 import { ClosableLane } from './closable.ts';
 import {
   type ErrnoTable,
@@ -38,8 +38,9 @@ export class Nftables {
   readonly #jsonFlags: number;
   readonly #lane = new ClosableLane('Nftables');
 
-  /** Throws an NftError if no netlink socket can be opened. `binding` is for tests only. */
-  constructor(options: NftablesOptions = {}, binding: Binding = loadBinding()) {
+  /** Throws an NftError if no netlink socket can be opened. */
+  constructor(options: NftablesOptions = {}) {
+    const binding = loadBinding();
     const { json, numeric } = binding.outputFlags;
     this.#errnos = toErrnoTable(binding.errors);
     this.#textFlags = options.numeric === false ? 0 : numeric;

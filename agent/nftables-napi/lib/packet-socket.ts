@@ -1,10 +1,4 @@
-import {
-  type Binding,
-  loadBinding,
-  type NativeIpSocket,
-  type NativePacketSocket,
-  requireInteger,
-} from './binding.ts';
+import { loadBinding, type NativeIpSocket, type NativePacketSocket, requireInteger } from './binding.ts';
 import { NativeHandle } from './closable.ts';
 import { toErrnoTable } from './errors.ts';
 
@@ -27,8 +21,9 @@ const LONGEST_FRAME = 1514;
 export class PacketSocket {
   readonly #socket: NativeHandle<NativePacketSocket>;
 
-  /** @param link its index. `binding` is for tests only. */
-  constructor(link: number, protocol: PacketProtocol, binding: Binding = loadBinding()) {
+  /** @param link its index. */
+  constructor(link: number, protocol: PacketProtocol) {
+    const binding = loadBinding();
     requireInteger(link, 'link', 1, 2 ** 31 - 1);
     if (!Object.hasOwn(PROTOCOLS, protocol)) throw new TypeError(`unknown protocol ${String(protocol)}`);
     const open = (): NativePacketSocket => new binding.PacketSocket(link, PROTOCOLS[protocol]);
@@ -68,8 +63,8 @@ export class IpSocket {
   readonly #family: 4 | 6;
   readonly #socket: NativeHandle<NativeIpSocket>;
 
-  /** `binding` is for tests only. */
-  constructor(family: 4 | 6, binding: Binding = loadBinding()) {
+  constructor(family: 4 | 6) {
+    const binding = loadBinding();
     if (family !== 4 && family !== 6) throw new RangeError('family must be 4 or 6');
     this.#family = family;
     const errnos = toErrnoTable(binding.errors);

@@ -1,4 +1,4 @@
-import type { Binding, NativeRawSocket } from './binding.ts';
+import { loadBinding, type NativeRawSocket } from './binding.ts';
 import { ClosableLane } from './closable.ts';
 import { type ErrnoTable, type NftError, plainError, toErrnoTable, toNftError } from './errors.ts';
 import { type NetlinkMessage, NLMSG_ERROR, netlinkMessages } from './netlink-message.ts';
@@ -22,7 +22,8 @@ export class RawSocket {
   readonly #lane: ClosableLane;
 
   /** `owner` names the object in the message of the CLOSED error. */
-  constructor(protocol: number, owner: string, binding: Binding) {
+  constructor(protocol: number, owner: string) {
+    const binding = loadBinding();
     this.#errnos = toErrnoTable(binding.errors);
     this.#lane = new ClosableLane(owner);
     try {

@@ -1,10 +1,4 @@
-import {
-  type Binding,
-  loadBinding,
-  maximumReceiveBuffer,
-  type NativeRouteBatch,
-  requireInteger,
-} from './binding.ts';
+import { loadBinding, maximumReceiveBuffer, type NativeRouteBatch, requireInteger } from './binding.ts';
 import { Listening } from './closable.ts';
 import { type NftError, plainError, toErrnoTable } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
@@ -61,12 +55,8 @@ const ALL = Object.keys(GROUPS) as RouteObject['kind'][];
  * NftError if the socket cannot be opened. An exception of the listener is uncaught.
  */
 export class RouteMonitor extends Listening {
-  /** `binding` is for tests only. */
-  constructor(
-    options: RouteMonitorOptions,
-    listener: (events: readonly RouteEvent[]) => void,
-    binding: Binding = loadBinding(),
-  ) {
+  constructor(options: RouteMonitorOptions, listener: (events: readonly RouteEvent[]) => void) {
+    const binding = loadBinding();
     const { receiveBuffer = defaultReceiveBuffer, kinds = ALL } = options;
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');

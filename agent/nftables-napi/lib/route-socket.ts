@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Binding, loadBinding, requireInteger } from './binding.ts';
+import { requireInteger } from './binding.ts';
 import { NftError } from './errors.ts';
 import { type NetlinkMessage, netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
@@ -44,12 +44,7 @@ const LONGER = 2;
  * attempt. The constructor throws an NftError if the socket cannot be opened.
  */
 export class RouteSocket {
-  readonly #socket: RawSocket;
-
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#socket = new RawSocket(ROUTE, 'RouteSocket', binding);
-  }
+  readonly #socket = new RawSocket(ROUTE, 'RouteSocket');
 
   /**
    * Makes changes, in order and independently, about 1,000 in one call of the kernel: one result

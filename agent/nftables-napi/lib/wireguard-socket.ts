@@ -1,4 +1,3 @@
-import { type Binding, loadBinding } from './binding.ts';
 import { NftError } from './errors.ts';
 import { netlinkMessages } from './netlink-message.ts';
 import { RawSocket } from './raw-socket.ts';
@@ -42,13 +41,8 @@ export interface WireGuardChange {
  * socket cannot be opened.
  */
 export class WireGuardSocket {
-  readonly #socket: RawSocket;
+  readonly #socket = new RawSocket(GENERIC, 'WireGuardSocket');
   #family: Promise<number> | null = null;
-
-  /** `binding` is for tests only. */
-  constructor(binding: Binding = loadBinding()) {
-    this.#socket = new RawSocket(GENERIC, 'WireGuardSocket', binding);
-  }
 
   /** Whether the kernel has WireGuard; loads its module. */
   async isSupported(): Promise<boolean> {

@@ -23,14 +23,12 @@ const COMMAND = { get: 0, set: 1 } as const;
 const DEVICE = { index: 1, privateKey: 3, publicKey: 4, flags: 5, port: 6, mark: 7, peers: 8 } as const;
 const REPLACE_PEERS = 1;
 /** enum wgpeer_attribute. */
-const PEER = { publicKey: 1, flags: 3, endpoint: 4, handshake: 6, allowed: 9 } as const;
+const PEER = { publicKey: 1, flags: 3, endpoint: 4, allowed: 9 } as const;
 const PEER_FLAGS = { remove: 1, replaceAllowed: 2 } as const;
 /** enum wgallowedip_attribute. */
 const ALLOWED = { family: 1, address: 2, length: 3 } as const;
 /** struct sockaddr_in, and sockaddr_in6 with the flow label before and the scope behind. */
 const SOCKADDR = { 4: { size: 16, address: 4 }, 6: { size: 28, address: 8 } } as const;
-/** struct __kernel_timespec: seconds and nanoseconds, 8 bytes each. */
-const TIMESPEC = 16;
 
 /** Addresses that a peer may send with, and is sent to. */
 export interface WireGuardAddress {
@@ -56,12 +54,7 @@ export interface WireGuardDevice {
   readonly port: number;
   /** Mark of its outer packets; 0: none. */
   readonly mark: number;
-  readonly peers: readonly KernelPeer[];
-}
-
-interface KernelPeer extends WireGuardPeer {
-  /** Seconds since 1970 of the last handshake; 0: there was none. */
-  readonly handshake: number;
+  readonly peers: readonly WireGuardPeer[];
 }
 
 /** Sets the device itself. With `replacePeers` it then has no peers. */
@@ -127,7 +120,7 @@ export function deviceDump(family: number, index: number): Uint8Array {
  */
 export function toDevice(messages: Iterable<NetlinkMessage>): WireGuardDevice | null {
   let device: Omit<WireGuardDevice, 'peers'> | null = null;
-  const peers: (Omit<KernelPeer, 'allowed'> & { readonly allowed: WireGuardAddress[] })[] = [];
+  const peers: (Omit<WireGuardPeer, 'allowed'> & { readonly allowed: WireGuardAddress[] })[] = [];
   for (const message of messages) {
     const it = RouteMessage.of(message, GENLMSGHDR_LENGTH);
     if (it === null) continue;
@@ -146,7 +139,6 @@ export function toDevice(messages: Iterable<NetlinkMessage>): WireGuardDevice | 
         peers.push({
           publicKey,
           ...fromSockaddr(item.bytes(PEER.endpoint)),
-          handshake: handshake(item),
           allowed,
         });
     }
@@ -182,12 +174,6 @@ function fromSockaddr(bytes: Uint8Array): Pick<WireGuardPeer, 'endpoint' | 'port
   const { address } = SOCKADDR[family];
   const port = new DataView(bytes.buffer, bytes.byteOffset).getUint16(2);
   return { endpoint: bytes.slice(address, address + (family === 4 ? 4 : 16)), port };
-}
-
-function handshake(item: RouteMessage): number {
-  const bytes = item.bytes(PEER.handshake);
-  if (bytes.length < TIMESPEC) return 0;
-  return Number(new DataView(bytes.buffer).getBigInt64(0, IS_LITTLE_ENDIAN));
 }
 
 function key(bytes: Uint8Array): Uint8Array {
