@@ -1,25 +1,22 @@
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { type Random, seededRandom } from '../../perf/generate/random.ts';
 import { type ApiClient, apiClient } from '../cluster/api-client.ts';
 import type { Story } from '../e2e/story-bed.ts';
+import { AskedProcess } from '../netns/asked-process.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import type { HostileAnswer, HostileDeed } from './hostile-child.ts';
 
 /** Numbers from a seed: the same seed, the same numbers. */
 export class Dice {
-  #state: number;
+  readonly #random: Random;
 
   constructor(seed: number) {
-    this.#state = seed >>> 0;
+    this.#random = seededRandom(String(seed));
   }
 
-  /** From 0 to below `below` (mulberry32). */
+  /** From 0 to below `below`. */
   number(below: number): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let t = this.#state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) % below;
+    return this.#random.below(below);
   }
 
   one<T>(all: readonly T[]): T {
@@ -55,28 +52,16 @@ const NOBODY = [
 /** A process that does deeds in a namespace. */
 class HostileProcess {
   readonly #child: ReturnType<Namespace['spawn']>;
-  readonly #waiting = new Map<number, (answer: HostileAnswer) => void>();
-  #last = 0;
+  readonly #asked: AskedProcess<HostileDeed, HostileAnswer>;
 
   constructor(namespace: Namespace, { isNobody = false } = {}) {
     this.#child = namespace.spawn([...(isNobody ? NOBODY : []), process.execPath, CHILD]);
     this.#child.stderr.pipe(process.stderr);
-    createInterface({ input: this.#child.stdout }).on('line', (line) => {
-      const { id, ...answer } = JSON.parse(line) as HostileAnswer & { readonly id: number };
-      this.#waiting.get(id)?.(answer);
-      this.#waiting.delete(id);
-    });
-    this.#child.on('close', () => {
-      for (const answer of this.#waiting.values()) answer({ code: 0, text: 'the process has ended' });
-    });
+    this.#asked = new AskedProcess(this.#child);
   }
 
   do(deed: HostileDeed): Promise<HostileAnswer> {
-    const id = ++this.#last;
-    const { promise, resolve } = Promise.withResolvers<HostileAnswer>();
-    this.#waiting.set(id, resolve);
-    this.#child.stdin.write(`${JSON.stringify({ id, ...deed })}\n`);
-    return promise;
+    return this.#asked.ask(deed).catch(({ message }: Error) => ({ code: 0, text: message }));
   }
 
   end(): void {

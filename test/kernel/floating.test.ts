@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { AskedProcess } from '../netns/asked-process.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { NODEWALL } from '../program.ts';
@@ -19,7 +19,6 @@ import { until } from './until.ts';
 import { type Answer, type NeighbourWatch, watchNeighbours } from './watch-neighbours.ts';
 
 interface Said {
-  readonly id?: number;
   readonly result?: unknown;
   readonly error?: string;
   readonly enforced?: readonly string[];
@@ -30,24 +29,22 @@ interface Said {
 /** One node: a process of floating-child.ts. */
 class FloatingNode {
   readonly #child;
-  readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  readonly #asked: AskedProcess<object, Said>;
   readonly drifts: string[] = [];
   #enforced = Promise.withResolvers<void>();
-  #last = 0;
-  #log = '';
 
   constructor(lab: EgressLab, node: string, manifests: string, config: string) {
     const program = join(import.meta.dirname, 'floating-child.ts');
     this.#child = lab.node(node).namespace.spawn([process.execPath, program, node, manifests, config]);
-    this.#child.stderr.on('data', (part) => (this.#log += String(part)));
-    createInterface(this.#child.stdout).on('line', (line) => this.#hear(JSON.parse(line)));
-    this.#child.on('exit', () => {
-      for (const { reject } of this.#waiting.values()) reject(new Error(`${node} ended: ${this.#log}`));
+    this.#asked = new AskedProcess(this.#child, ({ enforced, failed, drifted }) => {
+      if (drifted !== undefined) this.drifts.push(...drifted);
+      if (failed !== undefined) this.#enforced.reject(new Error(failed));
+      if (enforced !== undefined) this.#enforced.resolve();
     });
   }
 
   log(): string {
-    return this.#log;
+    return this.#asked.log;
   }
 
   /** Reads the manifests; resolves once they are in force. */
@@ -86,21 +83,10 @@ class FloatingNode {
     await once(this.#child, 'exit');
   }
 
-  #call(call: string, addresses: readonly string[] = [], lease = 0): Promise<unknown> {
-    const id = ++this.#last;
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#waiting.set(id, { resolve, reject });
-    this.#child.stdin.write(`${JSON.stringify({ id, call, addresses, lease })}\n`);
-    return promise;
-  }
-
-  #hear({ id, result, error, enforced, failed, drifted }: Said): void {
-    if (drifted !== undefined) this.drifts.push(...drifted);
-    if (failed !== undefined) this.#enforced.reject(new Error(failed));
-    if (enforced !== undefined) this.#enforced.resolve();
-    const waiting = this.#waiting.get(id ?? 0);
-    if (error === undefined) waiting?.resolve(result);
-    else waiting?.reject(new Error(`${error}\n${this.#log.slice(-2000)}`));
+  async #call(call: string, addresses: readonly string[] = [], lease = 0): Promise<unknown> {
+    const { result, error } = await this.#asked.ask({ call, addresses, lease });
+    if (error !== undefined) throw new Error(`${error}\n${this.log().slice(-2000)}`);
+    return result;
   }
 }
 

@@ -1,3 +1,5 @@
+import { seededRandom } from '../../../perf/generate/random.ts';
+
 interface Event {
   readonly at: number;
   readonly number: number;
@@ -14,7 +16,7 @@ export class World {
   #count = 0;
 
   constructor(seed: number) {
-    this.random = generator(seed);
+    this.random = seededRandom(String(seed)).next;
   }
 
   /** Returns a function that cancels it. */
@@ -143,15 +145,4 @@ export class Process {
       for (const what of waiting) if (!this.isOver) what();
     });
   }
-}
-
-/** mulberry32: a repeatable sequence of numbers from 0 to 1 for each seed. */
-function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let value = Math.imul(state ^ (state >>> 15), 1 | state);
-    value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value;
-    return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
