@@ -25,8 +25,6 @@ export interface ClusterOptions {
   readonly address?: string;
   /** More kube-apiserver flags; those that come twice count as here. */
   readonly apiServerFlags?: readonly string[];
-  /** Default 10.96.0.0/16. */
-  readonly serviceCidr?: string;
 }
 
 interface KubectlOptions {
@@ -35,10 +33,9 @@ interface KubectlOptions {
   readonly kubeconfig?: string;
 }
 
-export interface TokenOptions {
-  /** Name of the Node, or NAMESPACE/NAME of the Pod, that it is bound to. Gone with it. */
+interface TokenOptions {
+  /** Name of the Node that it is bound to. Gone with it. */
   readonly boundNode?: string;
-  readonly boundPod?: string;
   /**
    * Default: the API server's own. One that is not the API server's does not authenticate there.
    */
@@ -112,8 +109,6 @@ export interface TestCluster {
   stopEtcd(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** Resolves when the API server is ready again, where it runs. */
   startEtcd(): Promise<void>;
-  /** What both said last. */
-  logs(): Promise<string>;
   /** Ends both processes and removes the folder. */
   close(): Promise<void>;
 }
@@ -169,7 +164,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
       `--secure-port=${port}`,
       `--bind-address=${address === undefined ? '127.0.0.1' : '::'}`,
       `--advertise-address=${address ?? '127.0.0.1'}`,
-      `--service-cluster-ip-range=${options.serviceCidr ?? '10.96.0.0/16'}`,
+      `--service-cluster-ip-range=10.96.0.0/16`,
       ...flags,
       ...(options.apiServerFlags ?? []),
     ],
@@ -253,15 +248,14 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
         return isEstablished && (await Promise.all(items.map(isListed))).every(Boolean);
       });
     },
-    async token(serviceAccount, { boundNode, boundPod, audiences = [], seconds = TOKEN_S } = {}) {
+    async token(serviceAccount, { boundNode, audiences = [], seconds = TOKEN_S } = {}) {
       const lasts = Math.max(seconds, SHORTEST_TOKEN_S);
-      const bound =
-        boundNode === undefined ? { kind: 'Pod', name: boundPod } : { kind: 'Node', name: boundNode };
-      const { kind, name } = bound;
       const token = await api.token(serviceAccount, {
         expirationSeconds: lasts,
         audiences,
-        ...(name === undefined ? {} : { boundObjectRef: { apiVersion: 'v1', kind, name } }),
+        ...(boundNode === undefined
+          ? {}
+          : { boundObjectRef: { apiVersion: 'v1', kind: 'Node', name: boundNode } }),
       });
       return seconds < SHORTEST_TOKEN_S ? withExpiry(token, seconds, serviceAccountKey) : token;
     },
@@ -277,7 +271,6 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
       await etcd.start();
       if (apiServer.isRunning()) await untilReady();
     },
-    logs,
     close,
   };
 }

@@ -4,7 +4,7 @@ import { stringify } from 'yaml';
 import { until } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import type { TestCluster } from './cluster.ts';
-import { daemon } from './daemon.ts';
+import { type Daemon, daemon } from './daemon.ts';
 
 interface KubeProxyOptions {
   readonly cluster: TestCluster;
@@ -12,17 +12,6 @@ interface KubeProxyOptions {
   readonly namespace: Namespace;
   /** Name of a Node that is in the cluster, with an InternalIP. */
   readonly node: string;
-  /** Pods' addresses; default 10.244.0.0/16. */
-  readonly clusterCidr?: string;
-  /** More fields of its KubeProxyConfiguration, in place of those given here. */
-  readonly configuration?: object;
-}
-
-export interface KubeProxy {
-  /** What it said last. */
-  log(lines?: number): Promise<string>;
-  /** Its rules stay, as a real one's do. */
-  stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
 const ACCOUNT = 'kube-system/kube-proxy';
@@ -40,15 +29,15 @@ subjects: [{kind: ServiceAccount, name: kube-proxy, namespace: kube-system}]
 
 /**
  * kube-proxy in nftables mode, with the rights that one has in a cluster. Resolves when its tables
- * are in the kernel.
+ * are in the kernel, where they stay when it ends, as a real one's do.
  */
-export async function startKubeProxy(options: KubeProxyOptions): Promise<KubeProxy> {
+export async function startKubeProxy(options: KubeProxyOptions): Promise<Daemon> {
   const { cluster, namespace, node } = options;
   await cluster.apply(MANIFEST);
   const token = await cluster.token(ACCOUNT);
   const kubeconfig = await cluster.kubeconfigFor(`kube-proxy-${node}`, { token });
   const config = join(cluster.folder, `kube-proxy-${node}.yaml`);
-  await writeFile(config, stringify(configuration(options, kubeconfig)));
+  await writeFile(config, stringify(configuration(node, kubeconfig)));
   const proxy = daemon({
     name: `kube-proxy on ${node}`,
     argv: [cluster.program, 'kube-proxy', `--config=${config}`],
@@ -70,23 +59,22 @@ export async function startKubeProxy(options: KubeProxyOptions): Promise<KubePro
     await proxy.stop();
     throw new Error(`kube-proxy on ${node}:\n${await proxy.log()}`, { cause: error });
   }
-  return { log: proxy.log, stop: proxy.stop };
+  return proxy;
 }
 
 /** kubeproxy.config.k8s.io/v1alpha1. */
-function configuration(options: KubeProxyOptions, kubeconfig: string): object {
+function configuration(node: string, kubeconfig: string): object {
   return {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
     mode: 'nftables',
-    hostnameOverride: options.node,
+    hostnameOverride: node,
     clientConnection: { kubeconfig },
-    clusterCIDR: options.clusterCidr ?? '10.244.0.0/16',
+    clusterCIDR: '10.244.0.0/16',
     // At once: tests wait for it. 0 would be the default, a second.
     nftables: { minSyncPeriod: '1ms' },
     // The machine's own, not this namespace's: left as they are.
     oomScoreAdj: 0,
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
-    ...options.configuration,
   };
 }

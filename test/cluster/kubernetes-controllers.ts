@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Namespace } from '../netns/namespace.ts';
 import type { TestCluster } from './cluster.ts';
-import { daemon } from './daemon.ts';
+import { type Daemon, daemon } from './daemon.ts';
 
 interface ControllerManagerOptions {
   readonly cluster: TestCluster;
@@ -11,17 +11,11 @@ interface ControllerManagerOptions {
   readonly controllers: readonly string[];
 }
 
-export interface ControllerManager {
-  /** What it said last. */
-  log(lines?: number): Promise<string>;
-  stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
-}
-
 /**
  * kube-controller-manager with the administrator's rights: deletes what is in namespaces that are
  * deleted, and what lost its owner.
  */
-export async function startControllerManager(options: ControllerManagerOptions): Promise<ControllerManager> {
+export async function startControllerManager(options: ControllerManagerOptions): Promise<Daemon> {
   const { cluster, namespace, controllers } = options;
   const flags = {
     kubeconfig: cluster.kubeconfig,
@@ -43,5 +37,5 @@ export async function startControllerManager(options: ControllerManagerOptions):
     namespace,
   });
   await program.start();
-  return { log: program.log, stop: program.stop };
+  return program;
 }

@@ -108,12 +108,6 @@ export class FakeConsole {
     for (const watcher of this.#watchers) write(watcher, { type: 'change', time, revision, ...change });
   }
 
-  /** Sends all who watch the Overview as it is now. */
-  changeAll(): void {
-    for (const watcher of this.#watchers)
-      write(watcher, { type: 'overview', overview: this.documents.overview });
-  }
-
   /** Ends the streams of all who watch. */
   cut(): void {
     for (const watcher of this.#watchers) watcher.destroy();

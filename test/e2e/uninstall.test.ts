@@ -7,7 +7,8 @@ import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { type ControllerManager, startControllerManager } from '../cluster/kubernetes-controllers.ts';
+import type { Daemon } from '../cluster/daemon.ts';
+import { startControllerManager } from '../cluster/kubernetes-controllers.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { succeeds, until } from '../kernel/until.ts';
@@ -26,7 +27,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
   this.timeout(600_000);
   let namespace: Namespace;
   let cluster: TestCluster;
-  let manager: ControllerManager;
+  let manager: Daemon;
   let controllers: RunningAgent[] = [];
 
   before(async function () {

@@ -4,7 +4,8 @@
  */
 
 import assert from 'node:assert/strict';
-import { type KubeProxy, startKubeProxy } from '../../cluster/kube-proxy.ts';
+import type { Daemon } from '../../cluster/daemon.ts';
+import { startKubeProxy } from '../../cluster/kube-proxy.ts';
 import { kernelSuite } from '../../kernel/kernel-suite.ts';
 import { cidr, tcp } from '../../kernel/manifests.ts';
 import { changes } from '../labs.ts';
@@ -23,7 +24,7 @@ kernelSuite('a story of Services', () => {
   const begun = changes.use();
   let story: Story;
   let worker: string;
-  let proxy: KubeProxy;
+  let proxy: Daemon;
   before(async () => {
     story = begun();
     const { namespace, v4 } = story.machine('worker-1');
