@@ -51,7 +51,10 @@ export interface Overview {
   readonly nodes: readonly OverviewNode[];
   /** In the order of evaluation; those that are not enforced in any version come last. */
   readonly policies: readonly OverviewPolicy[];
-  /** Those of `nodewall rollout status -o json`, by name of the policy. */
+  /**
+   * Those of `nodewall rollout status -o json`, by name of the policy; nodes are named by the first
+   * one of a group alone.
+   */
   readonly rollouts: readonly RolloutProgress[];
   /** Those of `nodewall status -o json`. */
   readonly problems: readonly StatusProblem[];

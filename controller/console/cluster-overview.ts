@@ -10,7 +10,7 @@ import {
 import { type NodeReport, nodePhase } from '../../apis/node-report.ts';
 import type { ApiGroup, ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { PolicyStatus } from '../../apis/policy-status.ts';
-import { rolloutProgress } from '../../apis/rollout.ts';
+import { type RolloutProgress, rolloutProgress } from '../../apis/rollout.ts';
 import { nodePhaseMessage, type StatusProblem, statusProblems } from '../../apis/status-problems.ts';
 import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
@@ -109,7 +109,7 @@ export class ClusterOverview {
     const nodes = this.#nodes(date);
     const policies = await this.#policies(published.policies, nodes, date);
     const watched = [...this.#watched.values()].sort((a, b) => compareText(a.name, b.name));
-    const rollouts = rolloutProgress(watched);
+    const rollouts = namingNodesOnce(rolloutProgress(watched));
     const next: Overview = {
       time: date.toISOString(),
       revision: revision(),
@@ -238,6 +238,17 @@ export class ClusterOverview {
     const last = this.#last?.problems ?? [];
     return isDeepStrictEqual(found, last) ? last : found;
   }
+}
+
+/** The first policy of a group names the nodes: a watch sends all rollouts with each change. */
+export function namingNodesOnce(rollouts: readonly RolloutProgress[]): RolloutProgress[] {
+  const named = new Set<string>();
+  return rollouts.map((one) => {
+    if (one.group === null) return one;
+    if (named.has(one.group)) return { ...one, failed: [], silent: [], waiting: [] };
+    named.add(one.group);
+    return one;
+  });
 }
 
 /** A later report that says the same is no change. */
