@@ -1,14 +1,7 @@
-import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { PreparedExtension } from '../extension/agent-extension.ts';
+import type { PreparedExtension, PrepareOptions } from '../extension/agent-extension.ts';
 import { releasePlugin } from './pods/plugin.ts';
 import { publicKeyText, wireguardKeys } from './wireguard-keys.ts';
-
-interface PrepareOptions {
-  readonly stateDir: string;
-  readonly config: Config;
-  readonly log: Log;
-}
 
 /** Egress gateways of an agent, which are off without their feature gate. */
 export async function prepareEgress({ stateDir, config, log }: PrepareOptions): Promise<PreparedExtension> {

@@ -10,6 +10,13 @@ import type { Authorities } from '../receive/https-call.ts';
 import type { AgentMetrics } from '../run/agent-metrics.ts';
 import type { Layer, PassOn } from '../run/layers.ts';
 
+/** Known before the agent runs. */
+export interface PrepareOptions {
+  readonly stateDir: string;
+  readonly config: Config;
+  readonly log: Log;
+}
+
 /** An extension of an agent, before the agent enforces anything. */
 export interface PreparedExtension {
   /** The key of this node that other nodes need, as text; null: it has none. */

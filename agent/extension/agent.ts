@@ -1,14 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { CheckLine } from '../../lib/process/check-line.ts';
-import type { Log } from '../../lib/process/log.ts';
 import type { AgentMetrics } from '../run/agent-metrics.ts';
-import type { PreparedExtension } from './agent-extension.ts';
-
-interface PrepareOptions {
-  readonly stateDir: string;
-  readonly config: Config;
-  readonly log: Log;
-}
+import type { PreparedExtension, PrepareOptions } from './agent-extension.ts';
 
 /** Fills the port of a running agent. With the feature gate off, little of it is loaded. */
 export async function prepareExtension(options: PrepareOptions): Promise<PreparedExtension> {

@@ -3,9 +3,9 @@ import { Nflog, type NflogBatch } from 'nftables-napi';
 import type { Address } from '../../lib/net/address.ts';
 import { keepOpen } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { LineLog } from '../../lib/process/log.ts';
 import { addressesFor, askedFor, MAX_RECORDS, questionOf, udpPayload } from './answer-packet.ts';
 import type { AddressRecord } from './name-entry.ts';
-import type { NamesLog } from './name-reports.ts';
 
 /** The fields of a DNS question that both the question and its answer have. */
 interface AskedQuestion {
@@ -172,7 +172,7 @@ const WHOLE_PACKET = 65_531;
 export interface NflogAnswersOptions {
   readonly group: number;
   readonly clock: Clock;
-  readonly log: NamesLog;
+  readonly log: LineLog;
   /** Default: the addon's Nflog; replaced in tests. */
   readonly create?: (
     options: ConstructorParameters<typeof Nflog>[0],

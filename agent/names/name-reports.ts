@@ -1,12 +1,6 @@
 import type { Clock } from '../../lib/process/clock.ts';
+import type { LineLog } from '../../lib/process/log.ts';
 import { type Bound, NAME_LIMITS, type NameReports } from './name-table.ts';
-
-/** The log to write to; winston's logger is one. */
-export interface NamesLog {
-  info(message: string, fields: object): unknown;
-  warn(message: string, fields: object): unknown;
-  error(message: string, fields: object): unknown;
-}
 
 /**
  * Milliseconds within which reports are combined into one line: if a DNS server fails, a thousand
@@ -33,7 +27,7 @@ const MESSAGES = {
 type Happening = keyof typeof MESSAGES;
 
 /** Writes combined reports to the log; `flush` writes those that wait. */
-export function nameReports(log: NamesLog, clock: Clock): NameReports & { flush(): void } {
+export function nameReports(log: LineLog, clock: Clock): NameReports & { flush(): void } {
   const gathered = new Map<Happening, string[]>();
   let cancel: (() => void) | null = null;
 

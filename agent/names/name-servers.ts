@@ -4,8 +4,8 @@ import type { NamesConfig } from '../../apis/config.ts';
 import { type Address, parseCidr } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { LineLog } from '../../lib/process/log.ts';
 import { sameItems } from '../../lib/sharing/lists.ts';
-import type { NamesLog } from './name-reports.ts';
 
 /**
  * The resolver configuration of the agent, which in a pod has the cluster's DNS, and of the node,
@@ -20,7 +20,7 @@ export type ReadText = (file: string) => Promise<string>;
 interface NameServersOptions {
   readonly config: Pick<NamesConfig, 'servers' | 'learnFrom'>;
   readonly clock: Clock;
-  readonly log: NamesLog;
+  readonly log: LineLog;
   readonly changed: () => void;
   /** Default: node:fs; replaced in tests. */
   readonly readText?: ReadText | undefined;

@@ -1,7 +1,7 @@
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Log } from '../../lib/process/log.ts';
+import type { LineLog, Log } from '../../lib/process/log.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { pace } from '../../lib/process/timers.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type OpenAnswers,
 } from './learner.ts';
 import { isWildcard } from './name-entry.ts';
-import { type NamesLog, nameReports } from './name-reports.ts';
+import { nameReports } from './name-reports.ts';
 import { NameServers, type ReadText, reservedAddresses } from './name-servers.ts';
 import { KnownNames } from './name-table.ts';
 import { type Lookup, lookup, Resolver } from './resolver.ts';
@@ -32,7 +32,7 @@ interface WatchNamesOptions {
   readonly wallClock: () => number;
   /** Returns a number x with 0 ≤ x < 1. */
   readonly random: () => number;
-  readonly log: NamesLog;
+  readonly log: LineLog;
   readonly file: StateFile;
   readonly lookup: Lookup;
   /** Null: do not read answers to other processes. */

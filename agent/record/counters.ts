@@ -1,10 +1,10 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import type { LineLog } from '../../lib/process/log.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import { type Kernel, MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
 import { RULE_EXTENSION } from '../extension/rules.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
 import { Accounting, type CountedTable, type Owners, type RuleTotals } from './accounting.ts';
-import type { RecordLog } from './writer.ts';
 
 /** Milliseconds between two readings of all counters, at least. */
 const READ_INTERVAL = 10_000;
@@ -45,7 +45,7 @@ export interface CountSource {
 
 interface CountersOptions {
   readonly file: StateFile;
-  readonly log: RecordLog;
+  readonly log: LineLog;
   /** False: read and save only at the start and at the end (`agent --once`). */
   readonly running: boolean;
 }

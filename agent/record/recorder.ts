@@ -2,11 +2,12 @@ import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import type { LineLog } from '../../lib/process/log.ts';
 import type { RuleTotals } from './accounting.ts';
 import type { RuleCounters } from './counters.ts';
 import { type Interfaces, RecordReader, type RuleRecord } from './reader.ts';
 import { type LogRecord, microsecondsText } from './record.ts';
-import { type RecordLog, recordWriter, type Writer } from './writer.ts';
+import { recordWriter, type Writer } from './writer.ts';
 
 /** Milliseconds until a failed NFLOG socket is opened again. */
 const RETRY = 10_000;
@@ -42,7 +43,7 @@ export interface RecorderOptions {
   readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
   /** Called for each packet that is recorded. */
   readonly recorded?: ((record: RuleRecord['record']) => void) | undefined;
-  readonly log: RecordLog;
+  readonly log: LineLog;
   readonly openNflog: OpenNflog;
   /** Called with the number of records that are lost, each time that some are. */
   readonly lost: (records: number) => void;

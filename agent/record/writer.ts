@@ -7,15 +7,9 @@ import { Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { createLogger, format, transports } from 'winston';
 import type { LogConfig } from '../../apis/config.ts';
+import type { LineLog } from '../../lib/process/log.ts';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 import { recordLine } from './record.ts';
-
-/** The part of the agent's log that is used here (winston's Logger has it). */
-export interface RecordLog {
-  error(message: string, fields: object): unknown;
-  warn(message: string, fields: object): unknown;
-  info(message: string, fields: object): unknown;
-}
 
 /** Limit in bytes of the records that wait for a slow disk or reader: about 20,000. */
 const MAX_WAITING = 8 * 1024 * 1024;
@@ -37,7 +31,7 @@ interface WriterOptions {
   readonly config: Pick<LogConfig, 'maxBytes' | 'maxFiles'>;
   /** A path, or `stdout`. */
   readonly file: string;
-  readonly log: RecordLog;
+  readonly log: LineLog;
   /** The name of the records, for the log. */
   readonly what?: string;
 }

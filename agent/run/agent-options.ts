@@ -36,10 +36,9 @@ const MOUNTED = '/var/run/secrets/kubernetes.io/serviceaccount';
 export function apiServerAddress(
   { apiServer, apiTokenFile, apiCaFile }: Pick<AgentOptions, 'apiServer' | 'apiTokenFile' | 'apiCaFile'>,
   environment: Readonly<Record<string, string | undefined>>,
-  mounted = MOUNTED,
 ): ApiServerAddress | null {
-  const tokenFile = apiTokenFile ?? `${mounted}/token`;
-  const caFile = apiCaFile ?? `${mounted}/ca.crt`;
+  const tokenFile = apiTokenFile ?? `${MOUNTED}/token`;
+  const caFile = apiCaFile ?? `${MOUNTED}/ca.crt`;
   if (apiServer !== undefined) return { url: httpsUrl('--api-server', apiServer), tokenFile, caFile };
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = environment;
   if (host === undefined || host === '' || !existsSync(tokenFile) || !existsSync(caFile)) return null;

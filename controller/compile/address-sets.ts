@@ -2,7 +2,7 @@ import type { AddressSet } from '../../apis/compiled.ts';
 import type { Node, Pod } from '../../apis/objects.ts';
 import { changeAddresses, hasAddress, sameMembers } from '../../lib/net/member-set.ts';
 import { changedMap } from '../../lib/sharing/changed-map.ts';
-import type { UseChange } from '../../lib/sharing/use-count.ts';
+import type { ListChange } from '../../lib/sharing/lists.ts';
 import { keyIndex } from '../index/key-index.ts';
 import { formatName } from '../index/name-index.ts';
 import { addressesOf, type Holder, type IndexChange } from '../index/object-index.ts';
@@ -15,7 +15,7 @@ import {
 import { type CanonicalPeers, type ClusterIndexes, resolve, selectsHolder } from './address-set.ts';
 
 interface Step {
-  readonly wanted: UseChange<CanonicalPeers>;
+  readonly wanted: ListChange<CanonicalPeers>;
   readonly change: IndexChange;
   readonly losses: Losses;
   readonly services: ReadonlySet<string>;

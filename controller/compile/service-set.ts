@@ -11,7 +11,6 @@ import { type Address, formatAddress, parseAddress } from '../../lib/net/address
 import { changedMap } from '../../lib/sharing/changed-map.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import type { ListChange } from '../../lib/sharing/lists.ts';
-import type { UseChange } from '../../lib/sharing/use-count.ts';
 import { keyIndex } from '../index/key-index.ts';
 import { formatName, type ServiceIndex } from '../index/name-index.ts';
 import { addressesOf, type ObjectIndex } from '../index/object-index.ts';
@@ -128,7 +127,7 @@ export interface ServiceSets {
    * object if its members are unchanged. `changed` are the names of changed Services.
    */
   advance(
-    wanted: UseChange<CanonicalServices>,
+    wanted: ListChange<CanonicalServices>,
     changed: ReadonlySet<string>,
     pods: ListChange<Pod>,
   ): ReadonlyMap<string, ServiceSet>;

@@ -4,6 +4,7 @@ import type {
   ClusterObjects,
   PolicyRollout,
   PolicyShare,
+  PolicyVersionSpec,
 } from '../../apis/objects.ts';
 import type { RolloutDecision, RolloutMember } from '../../apis/rollout.ts';
 import { checkPolicyReferences } from '../../apis/validate/references.ts';
@@ -11,12 +12,6 @@ import { present } from '../../lib/sharing/present.ts';
 import { rolloutKey, versionSpec, withLastDecision } from './order.ts';
 
 type Objects = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
-
-/** A version of a policy that this process has enforced before the policy had a rollout. */
-interface ServedVersion {
-  readonly generation: number;
-  readonly spec: ClusterNetworkPolicySpec;
-}
 
 interface Known {
   readonly counting: PolicyRollout;
@@ -59,7 +54,7 @@ export class NodeVersions {
    * The version of a policy that was enforced before anything was decided; null: none that is
    * known.
    */
-  served(uid: string): ServedVersion | null {
+  served(uid: string): PolicyVersionSpec | null {
     const policy = this.#served.get(uid);
     return policy === undefined ? null : { generation: policy.generation, spec: versionSpec(policy.spec) };
   }

@@ -4,6 +4,13 @@ import { styled } from './terminal.ts';
 
 export type Log = Logger;
 
+/** The part of a log that writes lines with fields. */
+export interface LineLog {
+  error(message: string, fields: object): unknown;
+  warn(message: string, fields: object): unknown;
+  info(message: string, fields: object): unknown;
+}
+
 export interface LogOptions {
   readonly logFormat?: 'json' | 'text';
   readonly logLevel: string;

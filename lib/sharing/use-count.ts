@@ -1,3 +1,5 @@
+import type { ListChange } from './lists.ts';
+
 /** Things that several users name by id; each is kept for as long as a user names it. */
 export interface UseCount<T> {
   readonly inUse: ReadonlyMap<string, T>;
@@ -6,20 +8,11 @@ export interface UseCount<T> {
    * things in use changed.
    */
   change(removed: readonly ReadonlyMap<string, T>[], added: readonly ReadonlyMap<string, T>[]): boolean;
-  /** Like change, and returns the things whose use began or ended. */
+  /** Like change, and returns the things whose use began (`added`) or ended (`removed`). */
   exchange(
     removed: readonly ReadonlyMap<string, T>[],
     added: readonly ReadonlyMap<string, T>[],
-  ): UseChange<T>;
-}
-
-/**
- * The things that no user named before (`added`), and those that no user names any more
- * (`removed`).
- */
-export interface UseChange<T> {
-  readonly added: readonly T[];
-  readonly removed: readonly T[];
+  ): ListChange<T>;
 }
 
 /**

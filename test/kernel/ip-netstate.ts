@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { NetstateResult } from '../../agent/egress/apply/netstate-reconciler.ts';
+import type { NetstateResult } from '../../agent/egress/apply/kernel-object.ts';
 import { type NetNexthop, type NetRule, type Netstate, OWN_NETWORK } from '../../apis/egress/netstate.ts';
 import { UPLINK } from '../generate/netstate.ts';
 import type { Namespace } from '../netns/namespace.ts';

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import type { IPv4Setting, RouteSocket } from 'nftables-napi';
 import type { Netstate } from '../../../apis/egress/netstate.ts';
-import type { NetProblem } from './kernel-object.ts';
+import type { NetProblem, NetstateResult } from './kernel-object.ts';
 
 /** Kernel settings by path below /proc/sys; tests replace it. */
 export interface SysctlPort {
@@ -39,10 +39,7 @@ export function readSysctl(path: string): string | null {
 }
 
 /** Sets what is different. The texts of `operations` are the commands that do the same. */
-export async function applySysctls(
-  port: SysctlPort,
-  sysctls: Netstate['sysctls'],
-): Promise<{ readonly operations: readonly string[]; readonly problems: readonly NetProblem[] }> {
+export async function applySysctls(port: SysctlPort, sysctls: Netstate['sysctls']): Promise<NetstateResult> {
   const operations: string[] = [];
   const problems: NetProblem[] = [];
   for (const { path, value } of sysctls) {

@@ -182,6 +182,13 @@ function addressText(bytes: Uint8Array): string {
   return formatAddress(unpackAddress(bytes.length === 4 ? 4 : 6, bytes, 0));
 }
 
+export interface NetstateResult {
+  /** The changes, as the commands that would make them; a removal begins with `delete: `. */
+  readonly operations: readonly string[];
+  /** Empty: the kernel has exactly the wanted state. */
+  readonly problems: readonly NetProblem[];
+}
+
 /** Why the kernel does not have what is wanted. */
 export interface NetProblem {
   /** The errno's name; FOREIGN: an object of others has our name or number. */

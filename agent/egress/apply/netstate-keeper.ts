@@ -3,7 +3,8 @@ import type { Netstate } from '../../../apis/egress/netstate.ts';
 import { BackOff, type Closable, keepOpen } from '../../../lib/process/back-off.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
 import { pace } from '../../../lib/process/timers.ts';
-import type { ApplyOptions, NetstateReconciler, NetstateResult } from './netstate-reconciler.ts';
+import type { NetstateResult } from './kernel-object.ts';
+import type { ApplyOptions, NetstateReconciler } from './netstate-reconciler.ts';
 
 /** Milliseconds between full comparisons, besides those after events. */
 const VERIFY_INTERVAL = 60_000;

@@ -24,17 +24,11 @@ import {
   kernelRefusal,
   type LinkNames,
   type NetProblem,
+  type NetstateResult,
   toKernelObject,
 } from './kernel-object.ts';
 import { netObjectKey, netObjects } from './net-object.ts';
 import { WireGuardPeers, type WireGuardPort } from './wireguard.ts';
-
-export interface NetstateResult {
-  /** The changes, as the commands that would make them; a removal begins with `delete: `. */
-  readonly operations: readonly string[];
-  /** Empty: the kernel has exactly the wanted state. */
-  readonly problems: readonly NetProblem[];
-}
 
 export interface ApplyOptions {
   /** False: nothing is removed yet. Default true. */

@@ -2,7 +2,7 @@ import { NftError, type WireGuardPeer, type WireGuardSocket } from 'nftables-nap
 import { type NetPeer, type Netstate, OWN_NETWORK } from '../../../apis/egress/netstate.ts';
 import { BITS, parseAddress } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
-import type { NetProblem } from './kernel-object.ts';
+import type { NetstateResult } from './kernel-object.ts';
 import { deviceText, peerText } from './net-object.ts';
 
 export interface WireGuardPort extends Pick<WireGuardSocket, 'device' | 'change'> {
@@ -10,12 +10,7 @@ export interface WireGuardPort extends Pick<WireGuardSocket, 'device' | 'change'
   keys(): Promise<{ readonly privateKey: Uint8Array; readonly publicKey: Uint8Array }>;
 }
 
-interface Result {
-  readonly operations: readonly string[];
-  readonly problems: readonly NetProblem[];
-}
-
-const NOTHING: Result = { operations: [], problems: [] };
+const NOTHING: NetstateResult = { operations: [], problems: [] };
 const { port: PORT } = OWN_NETWORK.wireguard;
 
 /** Gives a WireGuard device this node's key and the wanted peers. */
@@ -42,7 +37,7 @@ export class WireGuardPeers {
     { links, peers }: Pick<Netstate, 'links' | 'peers'>,
     indexOf: (link: string) => number | undefined,
     removals: boolean,
-  ): Promise<Result> {
+  ): Promise<NetstateResult> {
     const link = links.find(({ kind }) => kind === 'wireguard')?.name;
     const index = link === undefined ? undefined : indexOf(link);
     if (link === undefined || index === undefined) return NOTHING;

@@ -9,12 +9,7 @@ import {
   NO_SLOT,
   type SlotLease,
 } from './lease-state.ts';
-import { withDueEffects } from './settle.ts';
-
-interface LeaseStep {
-  readonly state: LeaseState;
-  readonly effects: readonly LeaseEffect[];
-}
+import { type LeaseStep, withDueEffects } from './settle.ts';
 
 /** After a failed call of the kernel, and for a renewal (milliseconds). */
 const CALL_RETRY = 200;

@@ -14,7 +14,7 @@ const EXTEND_SECONDS = 30;
 /** A slot that could not be taken, and is not wanted, is forgotten after this (milliseconds). */
 const HINDRANCE_KEPT = 60_000;
 
-interface Settled {
+export interface LeaseStep {
   readonly state: LeaseState;
   readonly effects: readonly LeaseEffect[];
 }
@@ -23,7 +23,7 @@ interface Settled {
  * Decides by the state alone which effects are due now: calls of the kernel, the next request, the
  * timer. Each effect is in the new state, so that settling twice does nothing twice.
  */
-export function withDueEffects(state: LeaseState, now: number): Settled {
+export function withDueEffects(state: LeaseState, now: number): LeaseStep {
   const { phase } = state;
   if (phase === 'starting' || phase === 'ended') return { state, effects: [arm(Number.POSITIVE_INFINITY)] };
   const effects: LeaseEffect[] = [];

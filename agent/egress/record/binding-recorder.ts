@@ -6,10 +6,10 @@ import type { Config } from '../../../apis/config.ts';
 import type { NodeEgress } from '../../../apis/egress/node-egress.ts';
 import { type Closable, keepOpen } from '../../../lib/process/back-off.ts';
 import type { Clock } from '../../../lib/process/clock.ts';
-import type { Log } from '../../../lib/process/log.ts';
+import type { LineLog, Log } from '../../../lib/process/log.ts';
 import { pace } from '../../../lib/process/timers.ts';
 import { microsecondsText } from '../../record/record.ts';
-import { type RecordLog, recordWriter, type Writer } from '../../record/writer.ts';
+import { recordWriter, type Writer } from '../../record/writer.ts';
 import type { AgentMetrics } from '../../run/agent-metrics.ts';
 import { loadAddon } from '../../run/with-kernel.ts';
 import type { EgressMetrics } from '../egress-metrics.ts';
@@ -28,7 +28,7 @@ const OVERRUN_INTERVAL = 1_000;
 interface BindingRecorderOptions {
   readonly node: string;
   readonly clock: Clock;
-  readonly log: RecordLog;
+  readonly log: LineLog;
   /** Opens a ConntrackMonitor; may throw. */
   readonly openMonitor: (
     filter: { readonly mark: number; readonly mask: number },
