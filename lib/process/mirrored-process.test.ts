@@ -85,12 +85,12 @@ describe('MirroredProcess', function () {
     });
   }
 
-  it('has another process after its end, and none after it was closed', async () => {
+  it('has another process after its end, and no answer after it was closed', async () => {
     await ask({ ask: 'names' });
     mirrored.end();
     assert.equal(mirrored.pid, undefined);
     assert.deepEqual(await ask({ ask: 'names' }), [{ names: ['a', 'b'] }]);
     mirrored.close();
-    await assert.rejects(ask({ ask: 'names' }), /closed/);
+    assert.deepEqual(await ask({ ask: 'names' }), []);
   });
 });

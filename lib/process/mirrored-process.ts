@@ -66,9 +66,12 @@ export class MirroredProcess<State, Question extends object, Answer extends obje
     this.#process();
   }
 
-  /** The answers so far if the process ends, or has no time left: then it is ended. */
+  /**
+   * The answers so far if the process ends, or has no time left: then it is ended. None once it is
+   * closed: questions may be on their way then.
+   */
   async ask({ state, question, bytes, time }: MirrorQuestion<State, Question>): Promise<readonly Answer[]> {
-    if (this.#isClosed) throw new Error('the process is closed');
+    if (this.#isClosed) return [];
     const { child, ready, changes, sender } = this.#process();
     let timer: NodeJS.Timeout | undefined;
     // Only a question in progress keeps this process running.
