@@ -53,7 +53,12 @@ export async function installForeignRules(
       await node.run([commandOf(variant, family, '-restore'), '--noflush'], { stdin: RULES });
     }
   }
-  return { list: async () => (await everything(node, variants)).filter((line) => !isOurs(line)).join('\n') };
+  return { list: () => listForeignRules(node, variants) };
+}
+
+/** As ForeignRules.list, of whatever others have there. */
+export async function listForeignRules(node: Namespace, variants: readonly Iptables[]): Promise<string> {
+  return (await everything(node, variants)).filter((line) => !isOurs(line)).join('\n');
 }
 
 /**

@@ -108,6 +108,12 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
     minutes: 90,
   },
   {
+    name: 'others',
+    shows: "rules of other programs beside nodewall's: both hold",
+    run: kernel('footprints'),
+    minutes: 60,
+  },
+  {
     name: 'addon',
     shows: 'the addon for netlink, and the ipset command',
     run: {
