@@ -4,8 +4,9 @@
  * probe crr --src IP --dst IP --port N --seconds N [--parallel N]
  *   prints {"transactions":N,"failed":N,"seconds":S,"perSecond":N,"userSeconds":S,"systemSeconds":S,"busySeconds":S}
  *   busySeconds: CPU time of the whole machine, interrupts included, from /proc/stat
- * probe listen tcp:PORT udp:PORT ...           echoes; on every address of both families
- * probe connect --dst IP --port N [--wait MS]  exits with 0 where a connection is possible, else with 1
+ * probe listen tcp:PORT udp:PORT sctp:PORT ... echoes; on every address of both families
+ * probe connect --dst IP --port N [--wait MS] [--protocol sctp]
+ *   exits with 0 where a connection is possible, else with 1
  * serve and listen say {"ready":true} once they listen. */
 #include "probe.h"
 #include <arpa/inet.h>
@@ -23,9 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int open_server(int type, int port)
+static int open_server(int type, int protocol, int port)
 {
-	int fd = socket(AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1, off = 0;
+	int fd = socket(AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), on = 1, off = 0;
 	struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	if (fd < 0)
 		fail("socket");
@@ -108,7 +109,7 @@ static int serve_forever(int epoll)
 int mode_serve(int argc, char **argv)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
-	int fd = open_server(SOCK_STREAM, option_number(argc, argv, "--port", 7000));
+	int fd = open_server(SOCK_STREAM, 0, option_number(argc, argv, "--port", 7000));
 	add_to(epoll, fd, (uint64_t)LISTENER << 32 | fd);
 	return serve_forever(epoll);
 }
@@ -117,13 +118,14 @@ int mode_listen(int argc, char **argv)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 	for (int i = 0; i < argc; i++) {
-		int is_tcp = strncmp(argv[i], "tcp:", 4) == 0;
-		if (!is_tcp && strncmp(argv[i], "udp:", 4) != 0) {
-			fprintf(stderr, "probe listen: %s: say tcp:PORT or udp:PORT\n", argv[i]);
+		char *colon = strchr(argv[i], ':');
+		int is_udp = strncmp(argv[i], "udp:", 4) == 0, is_sctp = strncmp(argv[i], "sctp:", 5) == 0;
+		if (!colon || (!is_udp && !is_sctp && strncmp(argv[i], "tcp:", 4) != 0)) {
+			fprintf(stderr, "probe listen: %s: say tcp:PORT, udp:PORT or sctp:PORT\n", argv[i]);
 			return 2;
 		}
-		int fd = open_server(is_tcp ? SOCK_STREAM : SOCK_DGRAM, atoi(argv[i] + 4));
-		add_to(epoll, fd, (uint64_t)(is_tcp ? LISTENER : DATAGRAM) << 32 | fd);
+		int fd = open_server(is_udp ? SOCK_DGRAM : SOCK_STREAM, is_sctp ? IPPROTO_SCTP : 0, atoi(colon + 1));
+		add_to(epoll, fd, (uint64_t)(is_udp ? DATAGRAM : LISTENER) << 32 | fd);
 	}
 	return serve_forever(epoll);
 }
@@ -181,7 +183,8 @@ static int transact(const struct endpoint *source, const struct endpoint *destin
 int mode_connect(int argc, char **argv)
 {
 	struct endpoint destination = endpoint(option(argc, argv, "--dst", ""), option_number(argc, argv, "--port", 0));
-	int error = 0, fd = socket(destination.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int protocol = strcmp(option(argc, argv, "--protocol", ""), "sctp") == 0 ? IPPROTO_SCTP : 0;
+	int error = 0, fd = socket(destination.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
 	socklen_t size = sizeof error;
 	struct pollfd answered = {.fd = fd, .events = POLLOUT};
 	if (fd < 0)

@@ -108,6 +108,12 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
     minutes: 90,
   },
   {
+    name: 'links',
+    shows: 'VXLAN, Geneve, WireGuard, IPIP, GRE, IPsec, VLAN, macvlan, ipvlan, bonds and VRFs; SCTP; IPVS',
+    run: kernel('link-kinds', 'sctp', 'ipvs'),
+    minutes: 60,
+  },
+  {
     name: 'others',
     shows: "rules of other programs beside nodewall's: both hold",
     run: kernel('footprints'),
