@@ -58,6 +58,7 @@ describe('rules of others that translate addresses', () => {
     chain('ip', 'nat', 'postrouting', 100, 'nat'),
     chain('inet', 'filter', 'prerouting', -100),
     chain('ip', 'kube-proxy', 'prerouting', -100, 'nat'),
+    chain('ip', 'calico', 'postrouting', 100, 'nat'),
     chain('inet', 'nodewall', 'postrouting', 99, 'nat'),
   ];
   const texts = {
@@ -81,11 +82,13 @@ describe('rules of others that translate addresses', () => {
 }`,
     'inet filter': 'tcp dport 9 dnat to 10.0.0.1',
     'ip kube-proxy': ' chain service-ABC {\n  ip daddr 10.96.0.1 dnat ip to 10.0.0.1:6443\n }',
+    // As kube-proxy's but for its letters.
+    'ip calico': ' chain nat-POSTROUTING {\n  ip saddr @pools counter masquerade fully-random\n }',
     'inet nodewall': ' masquerade',
   };
 
   it('are counted, of destinations and of sources, without those of kube-proxy', async () => {
     assert.deepEqual(await found(chains, texts, DESTINATION_RULES), ['ip nat (3)']);
-    assert.deepEqual(await found(chains, texts, SOURCE_RULES), ['ip nat (2)']);
+    assert.deepEqual(await found(chains, texts, SOURCE_RULES), ['ip nat (2)', 'ip calico (1)']);
   });
 });

@@ -244,7 +244,8 @@ export const UNTRACKED_RULES: WantedRules = {
 };
 
 /** kube-proxy's chains and table: NodePort policies are made for these. */
-const KUBE_PROXY = /^(?:KUBE-|service-|external-|nodeport|nat-|endpoint-|services|masquerading|mark-for-)/;
+const KUBE_PROXY =
+  /^(?:KUBE-|service-|external-|nodeport|nat-(?:prerouting|output|postrouting)$|endpoint-|services|masquerading|mark-for-)/;
 
 /**
  * Rules that give packets another destination before the filter: ports that a container runtime

@@ -71,7 +71,7 @@ for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one
   });
 
 /** Errors of ICMP have a limit for the whole machine before Linux 6.12. */
-function scriptOf({ run }: MatrixSuite): string {
+function scriptOf({ run, hasVariations }: MatrixSuite): string {
   const { NODEWALL_BUNDLE: bundle } = process.env;
   const command =
     'program' in run
@@ -82,6 +82,7 @@ cd '${CHECKOUT}'
 export PATH="$PWD/node_modules/node/bin:$PWD/node_modules/.bin:$PATH"
 export NODE_COMPILE_CACHE="$PWD/node_modules/.cache/nodewall"
 ${bundle === undefined ? '' : `export NODEWALL_BUNDLE='${bundle}'`}
+${hasVariations === true ? 'export NODEWALL_VARIATIONS=1' : ''}
 sysctl -qw net.ipv4.icmp_msgs_per_sec=1000000 net.ipv4.icmp_msgs_burst=1000000
 ${command}
 `;

@@ -10,6 +10,7 @@ await import('./drift-iptables.test.ts');
 await import('./established.test.ts');
 await import('./failsafe-nat.test.ts');
 await import('./failsafe-untracked.test.ts');
+await import('./footprints.test.ts');
 await import('./full-disk.test.ts');
 await import('./interfaces.test.ts');
 await import('./ipset.test.ts');

@@ -19,6 +19,8 @@ export interface MatrixSuite {
   readonly shows: string;
   /** Arguments of node: a program that ends with 0. Or test files. */
   readonly run: { readonly program: readonly string[] } | { readonly files: readonly string[] };
+  /** Whether the variations that `npm test` leaves out run, too (test/kernel/variations.ts). */
+  readonly hasVariations?: true;
   /** Minutes of the host until it is ended, with emulation in mind. */
   readonly minutes: number;
 }
@@ -117,6 +119,7 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
     name: 'others',
     shows: "rules of other programs beside nodewall's: both hold",
     run: kernel('footprints'),
+    hasVariations: true,
     minutes: 60,
   },
   {
