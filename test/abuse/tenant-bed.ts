@@ -4,13 +4,9 @@
  * stream, of the leadership, and of an administrator's policy meanwhile.
  */
 
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { get, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,12 +16,11 @@ import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { loadKubeConfig } from '../../controller/kubeapi/kube-config.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { freePorts } from '../cluster/daemon.ts';
+import { ControllerProcess } from '../e2e/controller-process.ts';
 import { Heartbeats } from '../e2e/heartbeats.ts';
+import { agentToken, controllerCa, controllerKubeconfig, install } from '../e2e/installed.ts';
 import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
-import { NODEWALL } from '../program.ts';
-import { ROOT } from '../structure/source-file.ts';
 import { rssOfTree } from './memory.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
@@ -65,9 +60,7 @@ export class TenantBed {
   readonly #api: KubeApiClient;
   readonly #cluster: TestCluster;
   readonly #tokens = new Map<string, string>();
-  #controller: ChildProcess | null = null;
-  readonly log: string[] = [];
-  #port = 0;
+  #controller: ControllerProcess | null = null;
   #ca = '';
   readonly #beating: Heartbeats[] = [];
   readonly #agents: Agent[] = [];
@@ -100,13 +93,14 @@ export class TenantBed {
     await Promise.all(this.#beating.map((one) => one.stop()));
     for (const agent of this.#agents) agent.destroy();
     this.#stream?.destroy();
-    if (this.#controller?.exitCode === null) {
-      const ended = once(this.#controller, 'exit');
-      this.#controller.kill('SIGKILL');
-      await ended;
-    }
+    await this.#controller?.stop('SIGKILL');
     this.#api.close();
     await this.#cluster.close();
+  }
+
+  /** The lines that the controller wrote so far. */
+  get log(): readonly string[] {
+    return this.#controller?.log ?? [];
   }
 
   /** Each tenant has as much as it may, and as many ConfigMaps of the same size. */
@@ -143,9 +137,7 @@ export class TenantBed {
 
   async #prepare(): Promise<void> {
     const cluster = this.#cluster;
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
-    await cluster.established();
+    await install(cluster);
     for (const [i, name] of [...GATEWAYS, 'worker'].entries()) {
       const labels = `{gateway: "${name !== 'worker'}"}`;
       await cluster.apply(`{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: ${labels}}}`);
@@ -153,8 +145,7 @@ export class TenantBed {
         addresses: [{ type: 'InternalIP', address: `10.0.0.${i + 1}` }],
         conditions: [{ type: 'Ready', status: 'True' }],
       });
-      const bound = { boundNode: name, audiences: ['nodewall-controller'] };
-      this.#tokens.set(name, await cluster.token('nodewall-system/nodewall-agent', bound));
+      this.#tokens.set(name, await agentToken(cluster, name));
     }
     await cluster.apply(OWN);
     for (const [i, namespace] of this.#namespaces().entries()) await this.#fillNamespace(namespace, i);
@@ -186,31 +177,18 @@ export class TenantBed {
 
   async #startController(): Promise<void> {
     const cluster = this.#cluster;
-    const [port = 0, metrics = 0] = await freePorts(2);
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    const args = [
-      ...['--kubeconfig', await cluster.kubeconfigFor('controller', { token })],
-      ...['--listen', `127.0.0.1:${port}`, '--metrics-listen', `127.0.0.1:${metrics}`],
-      '--feature-gates=NodeNetworkPolicy=true,EgressGateway=true',
-    ];
-    const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
-    createInterface({ input: child.stderr }).on('line', (line) => void this.log.push(line));
-    this.#controller = child;
-    this.#port = port;
-    const leads = async (): Promise<boolean> => {
-      const asked = get({ host: '127.0.0.1', port: metrics, path: '/metrics', agent: false });
-      const answered = await once(asked, 'response').catch(() => null);
-      return answered !== null && /^nodewall_controller_leader 1$/m.test(await text(answered[0]));
-    };
-    await until('it leads', leads, { ...LIMIT, detail: () => this.log.join('\n') });
-    const path = ['configmap', 'nodewall-ca', '--namespace=nodewall-system'] as const;
-    this.#ca = (await cluster.get<{ data: { 'ca.crt': string } }>(...path)).data['ca.crt'];
+    this.#controller = await ControllerProcess.start({
+      kubeconfig: await controllerKubeconfig(cluster),
+      options: ['--feature-gates', 'NodeNetworkPolicy=true,EgressGateway=true'],
+    });
+    await this.#controller.untilLeading(LIMIT.limit);
+    this.#ca = await controllerCa(cluster);
   }
 
   async #ask(node: string, sent: Asked): Promise<IncomingMessage> {
     const { path, method = 'GET', body, agent = false } = sent;
     const headers = { authorization: `Bearer ${this.#tokens.get(node)}`, 'content-type': 'application/json' };
-    const place = { host: '127.0.0.1', port: this.#port, ca: this.#ca, servername: SERVICE };
+    const place = { host: '127.0.0.1', port: this.#controller?.port, ca: this.#ca, servername: SERVICE };
     const signal = sent.signal === undefined ? {} : { signal: sent.signal };
     const outgoing = httpsRequest({
       ...place,

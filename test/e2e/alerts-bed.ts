@@ -12,6 +12,7 @@ import { until } from '../kernel/until.ts';
 import { faster, type Speed } from '../metrics/alert-cases.ts';
 import { PrometheusApi } from '../metrics/prometheus-api.ts';
 import { debianPrometheus } from '../metrics/promtool.ts';
+import { controllerCa } from './installed.ts';
 import type { Story } from './story-bed.ts';
 import { replicaPort, SERVICE_PORT } from './story-controllers.ts';
 
@@ -39,12 +40,7 @@ export async function startPrometheus(
   const { cluster, controlPlane, address } = story;
   await cluster.apply(SCRAPER);
   await writeFile(file('token'), await cluster.token('default/prometheus'), { mode: 0o600 });
-  const map = await cluster.get<{ data: Record<string, string> }>(
-    'configmap',
-    'nodewall-ca',
-    '--namespace=nodewall-system',
-  );
-  await writeFile(file('ca.crt'), map.data['ca.crt'] ?? '');
+  await writeFile(file('ca.crt'), await controllerCa(cluster));
   const rules = ruleGroups((alert) => faster(alert, speeds[alert.name] ?? speeds.default));
   await writeFile(file('rules.yaml'), stringify(rules));
   const job = (job_name: string, metrics_path: string): object => ({

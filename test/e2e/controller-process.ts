@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { get } from 'node:http';
+import { get, type RequestOptions } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
@@ -15,39 +15,45 @@ import { ROOT } from '../structure/source-file.ts';
 interface ControllerProcessOptions {
   /** Path. */
   readonly kubeconfig: string;
-  /** Of loopback, where agents are served. */
-  readonly port: number;
+  /** Of loopback, where agents are served; default: a free one. */
+  readonly port?: number;
   /** Those of the other controllers. */
-  readonly peers: readonly number[];
+  readonly peers?: readonly number[];
+  /** More of its command line. */
+  readonly options?: readonly string[];
 }
 
 /** `nodewall controller` on loopback. */
 export class ControllerProcess {
   readonly port: number;
+  readonly metricsPort: number;
   /** The lines that it wrote so far. */
   readonly log: string[] = [];
   readonly #child: ChildProcess;
-  readonly #metrics: number;
 
-  private constructor(child: ChildProcess, port: number, metrics: number) {
+  private constructor(child: ChildProcess, port: number, metricsPort: number) {
     this.port = port;
+    this.metricsPort = metricsPort;
     this.#child = child;
-    this.#metrics = metrics;
   }
 
-  static async start({ kubeconfig, port, peers }: ControllerProcessOptions): Promise<ControllerProcess> {
-    const [metrics = 0] = await freePorts(1);
-    const options = { kubeconfig, listen: `127.0.0.1:${port}`, 'metrics-listen': `127.0.0.1:${metrics}` };
+  static async start(options: ControllerProcessOptions): Promise<ControllerProcess> {
+    const [free = 0, metrics = 0] = await freePorts(2);
+    const { kubeconfig, port = free, peers = [], options: more = [] } = options;
     const args = [
-      ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]),
+      ...['--kubeconfig', kubeconfig, '--listen', `127.0.0.1:${port}`],
+      ...['--metrics-listen', `127.0.0.1:${metrics}`, '--log-format', 'json'],
       ...peers.map((other) => `--peer=127.0.0.1:${other}`),
+      ...more,
     ];
-    const child = spawn(NODEWALL, ['controller', ...args, '--log-format', 'json'], {
-      stdio: ['ignore', 'inherit', 'pipe'],
-    });
+    const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
     const controller = new ControllerProcess(child, port, metrics);
     createInterface({ input: child.stderr }).on('line', (line) => void controller.log.push(line));
     return controller;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
   }
 
   isRunning(): boolean {
@@ -56,37 +62,49 @@ export class ControllerProcess {
 
   /** Status and text of /readyz. */
   ready(): Promise<string> {
-    return this.#got('/readyz');
+    return answerOf({ host: '127.0.0.1', port: this.metricsPort }, '/readyz');
+  }
+
+  metrics(): Promise<string> {
+    return answerOf({ host: '127.0.0.1', port: this.metricsPort }, '/metrics');
   }
 
   async leads(): Promise<boolean> {
-    return /^nodewall_controller_leader 1$/m.test(await this.#got('/metrics'));
+    return isLeading(await this.metrics());
   }
 
-  async untilReady(): Promise<void> {
-    const isReady = async (): Promise<boolean> => (await this.ready()) === '200 ok';
-    await until('it serves', isReady, { detail: () => this.log.join('\n') });
+  async untilReady(detail = () => this.log.join('\n')): Promise<void> {
+    await until('it serves', async () => (await this.ready()) === '200 ok', { detail });
   }
 
-  async untilLeading(): Promise<void> {
-    await until('it leads', () => this.leads(), { detail: () => this.log.join('\n') });
+  async untilLeading(limit = 60_000): Promise<void> {
+    await until('it leads', () => this.leads(), { limit, detail: () => this.log.join('\n') });
   }
 
-  /** Returns its exit status. */
+  /** Returns its exit status; null where a signal ended it. */
   async stop(signal: NodeJS.Signals): Promise<number | null> {
-    const ended = once(this.#child, 'exit');
-    this.#child.kill(signal);
-    const [code] = await ended;
-    return code;
+    if (this.isRunning()) {
+      const ended = once(this.#child, 'exit');
+      this.#child.kill(signal);
+      await ended;
+    }
+    return this.#child.exitCode;
   }
+}
 
-  async #got(path: string): Promise<string> {
-    const request = get({ host: '127.0.0.1', port: this.#metrics, path, agent: false });
-    const answered = await once(request, 'response').catch(() => null);
-    return answered === null
-      ? 'nobody listens'
-      : `${answered[0].statusCode} ${(await text(answered[0])).trim()}`;
+/** Status and text of a GET; '' where nobody answers. */
+export async function answerOf(place: RequestOptions, path: string): Promise<string> {
+  try {
+    const [response] = await once(get({ ...place, path, agent: false }), 'response');
+    return `${response.statusCode} ${(await text(response)).trim()}`;
+  } catch {
+    return '';
   }
+}
+
+/** Whether a controller with these metrics leads. */
+export function isLeading(metrics: string): boolean {
+  return /^nodewall_controller_leader 1$/m.test(metrics);
 }
 
 type Cluster = Pick<TestCluster, 'get' | 'kubectl' | 'apply'>;

@@ -9,8 +9,7 @@ import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import { removeAll } from '../cluster/admin-api.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
-import { GuardrailBed, group, guardrail, NODES, policy } from './guardrail-bed.ts';
-import { type OneController, startOneController } from './one-controller.ts';
+import { group, guardrail, OneController, policy } from './one-controller.ts';
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 const CLOSED = guardrail(
@@ -39,12 +38,11 @@ describe('objects in use are deleted, on a real API server', function () {
   this.timeout(240_000);
   let cluster: TestCluster;
   let controller: OneController;
-  let bed: GuardrailBed;
 
   async function start(): Promise<void> {
     await removeAll(cluster, 'mutatingwebhookconfigurations', 'validatingwebhookconfigurations');
-    controller = await startOneController(NODES, 'NodeNetworkPolicy=true', cluster);
-    bed = await GuardrailBed.of(controller);
+    controller = await OneController.start({ cluster });
+    await controller.untilAsked();
   }
   before(async () => {
     cluster = await startCluster();
@@ -66,7 +64,7 @@ describe('objects in use are deleted, on a real API server', function () {
     await until(
       'the manifest is stored',
       async () => {
-        const { code, stderr } = await bed.apply(text);
+        const { code, stderr } = await controller.apply(text);
         said = stderr;
         if (code !== 0) assert.match(stderr, /in time/);
         return code === 0;
@@ -149,7 +147,7 @@ describe('objects in use are deleted, on a real API server', function () {
     await untilWhole();
     const { code, stderr } = await cluster.kubectl(['delete', ...USED]);
     // Not a moment to write anything.
-    await controller.kill();
+    await controller.close();
     assert.equal(code, 0, stderr);
     assert.match(
       stderr,
@@ -165,7 +163,7 @@ describe('objects in use are deleted, on a real API server', function () {
       status.conditions.find(({ type }) => type === 'ReferencesExist') ?? {};
     assert.ok(Math.abs(Date.parse(lastTransitionTime) - Date.now()) < 120_000);
     assert.match(controller.log(), /stay in force as they were defined last/);
-    const metrics = await (await fetch(`http://127.0.0.1:${bed.metricsPort}/metrics`)).text();
+    const metrics = await controller.process.metrics();
     assert.match(metrics, /^nodewall_controller_deleted_objects_in_use 3$/m);
     await until('an Event says so', async () => {
       const { stdout } = await cluster.kubectl(['get', 'events', '-n', 'default', '-o', 'name']);
@@ -199,7 +197,7 @@ describe('objects in use are deleted, on a real API server', function () {
     await cluster.kubectl(['delete', 'crd', 'clustergroups.nodewall.io']);
     await untilKept();
     await until('it is in the status', async () => (await kept('ncnp/telnet')).length > 0);
-    await controller.kill();
+    await controller.close();
     await start();
     await untilKept();
     await applied(
@@ -212,7 +210,7 @@ describe('objects in use are deleted, on a real API server', function () {
   });
 
   it('refuses the deletion of what is in use while no controller can write it', async () => {
-    await controller.kill();
+    await controller.close();
     const { code, stderr } = await cluster.kubectl(['delete', 'ntier', 'late']);
     assert.equal(code, 1);
     assert.match(stderr, /failed calling webhook "validate\.deletions\.nodewall\.io"/);

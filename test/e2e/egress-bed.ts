@@ -4,12 +4,8 @@
  */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { globSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import type {
   EgressCondition,
   WrittenGatewayStatus,
@@ -22,7 +18,8 @@ import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { until } from '../kernel/until.ts';
 import { relay } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { answerOf } from './controller-process.ts';
+import { agentToken, controllerCa, controllerKubeconfig, install } from './installed.ts';
 
 /** Of the namespace of the server, beside which the control plane runs. */
 const ADDRESS = '192.0.2.100';
@@ -75,17 +72,15 @@ export async function startEgressBed(nodes: readonly string[], settings: object 
   const logs = (): string =>
     [...running].map(([name, one]) => `--- ${name}\n${one.log().slice(-3000)}`).join('\n');
   const file = (name: string): string => join(cluster.folder, name);
+  const health = { socketPath: file('health.socket') };
   const apply = (...objects: readonly object[]): Promise<void> =>
     cluster.apply(objects.map((one) => JSON.stringify(one)).join('\n---\n'));
 
   async function setUp(): Promise<void> {
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
-    await cluster.established();
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    await cluster.kubeconfigFor('controller', { token });
+    await install(cluster);
+    await controllerKubeconfig(cluster);
     await writeFile(file('controller.config'), JSON.stringify(settings));
-    await relay(lab.server, { path: file('health.socket') }, { host: '127.0.0.1', port: METRICS_PORT });
+    await relay(lab.server, { path: health.socketPath }, { host: '127.0.0.1', port: METRICS_PORT });
     await Promise.all(clusterObjects(lab).map(add));
   }
 
@@ -99,15 +94,7 @@ export async function startEgressBed(nodes: readonly string[], settings: object 
     await cluster.patchStatus([`${kind.toLowerCase()}/${metadata.name}`, ...within], { ...status, ...ready });
   }
 
-  async function isReady(): Promise<boolean> {
-    try {
-      const asked = request({ socketPath: file('health.socket'), path: '/readyz', agent: false });
-      const [response] = await once(asked.end(), 'response');
-      return response.statusCode === 200 && (await text(response)) !== '';
-    } catch {
-      return false;
-    }
-  }
+  const isReady = async (): Promise<boolean> => (await answerOf(health, '/readyz')).startsWith('200');
 
   async function startController({
     program = NODEWALL,
@@ -122,19 +109,13 @@ export async function startEgressBed(nodes: readonly string[], settings: object 
     const one = toRunningAgent(lab.server.spawn([program, ...args]));
     running.set('controller', one);
     await until('the controller is ready', isReady, { limit: LIMIT, detail: logs });
-    const { data } = await cluster.get<{ data: Record<string, string> }>(
-      'configmap',
-      'nodewall-ca',
-      '--namespace=nodewall-system',
-    );
-    await writeFile(file('ca'), data['ca.crt'] ?? '');
+    await writeFile(file('ca'), await controllerCa(cluster));
     return one;
   }
 
   async function writeTokens(): Promise<void> {
     const one = async (node: string): Promise<void> => {
-      const bound = { boundNode: node, audiences: ['nodewall-controller'] };
-      const token = await cluster.token('nodewall-system/nodewall-agent', bound);
+      const token = await agentToken(cluster, node);
       await writeFile(file(`${node}.token`), token, { mode: 0o600 });
       await writeFile(file(`${node}.config`), JSON.stringify({ ...CONFIG, ...settings }));
     };

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { get } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,9 +14,9 @@ import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/daemon.ts';
 import { nodeReport } from '../fake/node-state.ts';
 import { until } from '../kernel/until.ts';
-import { NODEWALL } from '../program.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { ControllerProcess } from './controller-process.ts';
 import { Heartbeats } from './heartbeats.ts';
+import { agentToken, controllerCa, controllerKubeconfig, install } from './installed.ts';
 
 const NODES = { n1: '192.0.2.1', gw1: '192.0.2.11', gw2: '192.0.2.12' } as const;
 type NodeName = keyof typeof NODES;
@@ -47,13 +42,6 @@ kind: EgressPolicy
 metadata: {name: ${name}, namespace: shop}
 spec: {appliedTo: [{podSelector: {matchLabels: {app: ${name}}}}], gateway: ${gateway}}
 `;
-interface Controller {
-  readonly process: ChildProcess;
-  readonly port: number;
-  readonly log: string[];
-  got(path: string): Promise<string>;
-}
-
 describe('egress gateways in the control plane, on a real API server', function () {
   this.timeout(120_000);
   let cluster: TestCluster;
@@ -61,15 +49,13 @@ describe('egress gateways in the control plane, on a real API server', function 
   let ca: string;
   let ports: readonly number[];
   const tokens = new Map<string, string>();
-  const running: Controller[] = [];
+  const running: ControllerProcess[] = [];
 
   before(async function () {
     this.timeout(1_800_000);
     cluster = await startCluster();
     ports = await freePorts(2);
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
-    await cluster.established();
+    await install(cluster);
     for (const [name, address] of Object.entries(NODES)) {
       const labels = `{gateway: "${name.startsWith('gw')}"}`;
       await cluster.apply(`{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: ${labels}}}`);
@@ -77,17 +63,15 @@ describe('egress gateways in the control plane, on a real API server', function 
         addresses: [{ type: 'InternalIP', address }],
         conditions: [{ type: 'Ready', status: 'True' }],
       });
-      const options = { boundNode: name, audiences: ['nodewall-controller'] };
-      tokens.set(name, await cluster.token('nodewall-system/nodewall-agent', options));
+      tokens.set(name, await agentToken(cluster, name));
     }
     await cluster.apply('{apiVersion: v1, kind: Namespace, metadata: {name: shop}}');
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    kubeconfig = await cluster.kubeconfigFor('controller', { token });
+    kubeconfig = await controllerKubeconfig(cluster);
     await pod('web-1', 'web', '10.1.0.1');
   });
 
   after(async () => {
-    for (const one of running) await kill(one);
+    for (const one of running) await one.stop('SIGKILL');
     await cluster?.close();
   });
 
@@ -105,55 +89,24 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     });
   }
 
-  async function start(at: 0 | 1, gate: 'on' | 'off' = 'on'): Promise<Controller> {
-    const [metrics = 0] = await freePorts(1);
+  async function start(at: 0 | 1, gate: 'on' | 'off' = 'on'): Promise<ControllerProcess> {
     const [port = 0, peer = 0] = at === 0 ? ports : ports.toReversed();
-    const args = [
-      ...['--kubeconfig', kubeconfig, '--listen', `127.0.0.1:${port}`, '--peer', `127.0.0.1:${peer}`],
-      ...['--metrics-listen', `127.0.0.1:${metrics}`],
-      `--feature-gates=NodeNetworkPolicy=true,EgressGateway=${gate === 'on'}`,
-    ];
-    const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
-    const log: string[] = [];
-    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
-    const controller: Controller = {
-      process: child,
-      port,
-      log,
-      async got(path) {
-        const request = get({ host: '127.0.0.1', port: metrics, path, agent: false });
-        const answered = await once(request, 'response').catch(() => null);
-        return answered === null ? '' : `${answered[0].statusCode} ${await text(answered[0])}`;
-      },
-    };
+    const gates = `--feature-gates=NodeNetworkPolicy=true,EgressGateway=${gate === 'on'}`;
+    const options = { kubeconfig, port, peers: [peer], options: [gates] };
+    const controller = await ControllerProcess.start(options);
     running.push(controller);
-    const detail = () => log.join('\n');
-    await until('it serves', async () => (await controller.got('/readyz')).startsWith('200'), { detail });
-    ca = (
-      await cluster.get<{ data: { 'ca.crt': string } }>(
-        'configmap',
-        'nodewall-ca',
-        '--namespace=nodewall-system',
-      )
-    ).data['ca.crt'];
+    await controller.untilReady();
+    ca = await controllerCa(cluster);
     return controller;
   }
 
-  const kill = (one: Controller): Promise<void> => end(one, 'SIGKILL');
-  async function end(one: Controller, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    if (one.process.exitCode !== null || one.process.signalCode !== null) return;
-    const ended = once(one.process, 'exit');
-    one.process.kill(signal);
-    await ended;
-  }
-
-  const leads = (one: Controller): Promise<unknown> =>
-    until('it leads', async () => /^nodewall_controller_leader 1$/m.test(await one.got('/metrics')), {
-      limit: 40_000,
-      detail: () => one.log.join('\n'),
-    });
-
-  async function ask({ port }: Controller, node: NodeName, path: string, method = 'GET', body?: object) {
+  async function ask(
+    { port }: ControllerProcess,
+    node: NodeName,
+    path: string,
+    method = 'GET',
+    body?: object,
+  ) {
     const request = httpsRequest({
       host: '127.0.0.1',
       port,
@@ -170,12 +123,12 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
   }
 
   /** The part `egress` of a node's view. */
-  async function view(controller: Controller, node: NodeName) {
+  async function view(controller: ControllerProcess, node: NodeName) {
     const answer = JSON.parse(await text(await ask(controller, node, `/${node}`)));
     return answer.view?.egress ?? null;
   }
 
-  async function report(controller: Controller, node: NodeName): Promise<void> {
+  async function report(controller: ControllerProcess, node: NodeName): Promise<void> {
     const { metadata } = JSON.parse(await text(await ask(controller, node, `/${node}`)));
     const said = nodeReport(node, metadata.resourceVersion, {
       policies: 0,
@@ -187,7 +140,7 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
   }
 
   /** The messages of a watch, as they come. */
-  async function watch(controller: Controller, query: string) {
+  async function watch(controller: ControllerProcess, query: string) {
     const selector = `?watch=true&fieldSelector=metadata.name%3Dn1${query}`;
     const response = await ask(controller, 'n1', selector);
     assert.equal(response.statusCode, 200);
@@ -212,7 +165,7 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
 
   it('gives a policy its gateway, writes the statuses, and sends each node its part', async () => {
     const one = await start(0);
-    await leads(one);
+    await one.untilLeading(40_000);
     for (const manifest of [GATEWAY, POLICY('web', 'partners')]) await cluster.apply(manifest);
     for (const node of ['gw1', 'gw2', 'n1'] as const) await report(one, node);
     await until('the gateway has an owner', async () => (await gateway('partners'))?.slots.length === 1);
@@ -291,8 +244,8 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     });
     const before = await statuses();
     const two = await start(1);
-    await end(one, 'SIGTERM');
-    await leads(two);
+    await one.stop('SIGTERM');
+    await two.untilLeading(40_000);
     // Long enough for a write of each, also before it has heard of the agents.
     await cluster.apply(POLICY('late', 'pool'));
     await until('it writes statuses', async () => (await policy('late'))?.addresses.length === 1);
@@ -391,7 +344,7 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const milliseconds = performance.now() - begun;
     // Never before the lease ended, 3 s at most; a machine with other work may need longer.
     assert.ok(milliseconds > 2_000 && milliseconds <= 8_000, `${milliseconds} ms\n${leader.log.join('\n')}`);
-    const metrics = await leader.got('/metrics');
+    const metrics = await leader.metrics();
     assert.match(metrics, /^nodewall_controller_egress_slot_moves_total\{reason="AgentSilent"\} [1-9]/m);
     assert.match(metrics, /^nodewall_controller_egress_leased_slots 1$/m);
     assert.ok(leader.log.some((line) => line.includes('floating addresses move to another node')));
@@ -409,8 +362,8 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
     const look = setInterval(() => {
       isLost ||= next.left(address) === 0;
     }, 5);
-    await end(leader, 'SIGTERM');
-    await leads(follower);
+    await leader.stop('SIGTERM');
+    await follower.untilLeading(40_000);
     const before = next.left(address);
     await until('the new leader extends the lease', async () => isLost || next.left(address) > before);
     clearInterval(look);
@@ -419,9 +372,9 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
   });
 
   it('with the gate off, no node has any of it', async () => {
-    await Promise.all(running.map(kill));
+    await Promise.all(running.map((one) => one.stop('SIGKILL')));
     const off = await start(0, 'off');
     assert.equal(await view(off, 'n1'), null);
-    assert.ok(!(await off.got('/metrics')).includes('egress'));
+    assert.ok(!(await off.metrics()).includes('egress'));
   });
 });

@@ -6,8 +6,7 @@ import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { run } from '../../build/programs/command.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
-import { GuardrailBed, group, guardrail, NODES, policy } from './guardrail-bed.ts';
-import { type OneController, startOneController } from './one-controller.ts';
+import { group, guardrail, OneController, policy } from './one-controller.ts';
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 const FROM = 'action: Drop, from: [{group: all}], ports: [{port: 23}]';
@@ -41,21 +40,20 @@ export const ORDERS = [
 export class GitopsBed {
   readonly cluster: TestCluster;
   readonly #controller: OneController;
-  readonly #bed: GuardrailBed;
   readonly #folder: string;
 
-  private constructor(controller: OneController, bed: GuardrailBed, folder: string) {
+  private constructor(controller: OneController, folder: string) {
     this.cluster = controller.cluster;
     this.#controller = controller;
-    this.#bed = bed;
     this.#folder = folder;
   }
 
   static async start(): Promise<GitopsBed> {
-    const controller = await startOneController(NODES, 'NodeNetworkPolicy=true');
+    const controller = await OneController.start();
+    await controller.untilAsked();
     const folder = await mkdtemp(join(tmpdir(), 'nodewall-gitops-'));
     for (const name of ALL_FILES) await writeFile(join(folder, `${name}.yaml`), FILES[name]);
-    return new GitopsBed(controller, await GuardrailBed.of(controller), folder);
+    return new GitopsBed(controller, folder);
   }
 
   /** The lines that a program prints, which gets the kubeconfig, the arguments and the files. */
@@ -79,7 +77,7 @@ export class GitopsBed {
         const { status } = await this.cluster.get<{ status?: PolicyStatus }>(`ncnp/${name}`);
         return status !== undefined && status.problems === undefined;
       });
-    await this.#bed.phase('access', 'Holds');
+    await this.#controller.phase('access', 'Holds');
   }
 
   async untilInForceWithDeleted(): Promise<void> {

@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
 import { until } from '../kernel/until.ts';
 import { oracle } from '../oracle/oracle.ts';
-import { GuardrailBed } from './guardrail-bed.ts';
+import { OneController } from './one-controller.ts';
 
 const OURS = 'nodewall.io/v1alpha1';
 const CHANGES = Number(process.env.NODEWALL_CHANGES ?? 300);
@@ -126,10 +126,11 @@ function drawn(objects: readonly Manifest[], random: Random): Change {
 
 describe('300 changes by kubectl, half of which break a Guardrail', function () {
   this.timeout(0);
-  let bed: GuardrailBed;
+  let bed: OneController;
 
   before(async () => {
-    bed = await GuardrailBed.start();
+    bed = await OneController.start();
+    await bed.untilAsked();
     await bed.cluster.kubectl(['label', 'node', 'n1', 'role=cp', '--overwrite']);
     const all = [...START, ...GUARDRAILS].map((one) => stringify(one)).join('---\n');
     assert.equal((await bed.apply(all)).code, 0);
@@ -138,7 +139,7 @@ describe('300 changes by kubectl, half of which break a Guardrail', function () 
   after(() => bed?.close());
 
   async function compiles(): Promise<number> {
-    const text = await (await fetch(`http://127.0.0.1:${bed.metricsPort}/metrics`)).text();
+    const text = await bed.process.metrics();
     return Number(/^nodewall_controller_compile_duration_seconds_count (\d+)$/m.exec(text)?.[1] ?? 0);
   }
 

@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { startCluster } from '../cluster/cluster.ts';
 import { startAskedBed } from './asked-bed.ts';
-import { NODES } from './guardrail-bed.ts';
-import { startOneController } from './one-controller.ts';
+import { OneController } from './one-controller.ts';
 import { startRolloutBed } from './rollout-bed.ts';
 import { AGENT_CONFIG } from './story-agents.ts';
 import { type Story, startStory } from './story-bed.ts';
@@ -58,7 +57,10 @@ export const apiServer = new SharedLab(startCluster);
 
 /** One controller with its webhook, on that API server. */
 export const oneController = new SharedLab(async () =>
-  startOneController(NODES, 'NodeNetworkPolicy=true,EgressGateway=true', await apiServer.started()),
+  OneController.start({
+    gates: 'NodeNetworkPolicy=true,EgressGateway=true',
+    cluster: await apiServer.started(),
+  }),
 );
 
 /** One cluster, and who asks it: Prometheus, users, the console, the kubectl plugin. */

@@ -1,8 +1,7 @@
 /** Controllers on machines of their own, which are lost, and their Service does not know. */
 
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
 import { type Authority, createAuthority } from '../cluster/certificates.ts';
@@ -13,7 +12,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
 import { NODEWALL } from '../program.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { agentToken, install } from './installed.ts';
 
 /** Milliseconds. */
 const LIMIT = 45_000;
@@ -80,8 +79,7 @@ kernelSuite('an agent whose controller is lost with its machine', function () {
   }
 
   async function startAgent(): Promise<void> {
-    const bound = { boundNode: NODE, audiences: ['nodewall-controller'] };
-    const token = await bed.cluster.token(`${NAMESPACE}/nodewall-agent`, bound);
+    const token = await agentToken(bed.cluster, NODE);
     const apiToken = await bed.cluster.token(`${NAMESPACE}/nodewall-agent`, { boundNode: NODE });
     const server = `https://${bed.address}:${new URL(bed.cluster.server).port}`;
     const config = "{guard: {enabled: false}, interfaceGroupFile: ''}";
@@ -130,9 +128,7 @@ kernelSuite('an agent whose controller is lost with its machine', function () {
     bed = await startClusterOfNodes({ nodes: { [NODE]: {} }, others: 3 });
     authority = await createAuthority('controllers');
     const { cluster } = bed;
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
-    await cluster.established();
+    await install(cluster);
     await cluster.apply(GATE);
     for (const machine of bed.others.slice(0, 2)) await startController(machine);
     const serve = async () => running.every((one) => one.log().includes('serving agents'));

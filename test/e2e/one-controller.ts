@@ -1,73 +1,106 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
+import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
 import { webhooksAt } from '../cluster/admin-api.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/daemon.ts';
-import { NODEWALL } from '../program.ts';
-import { ROOT } from '../structure/source-file.ts';
+import { until } from '../kernel/until.ts';
+import { ControllerProcess } from './controller-process.ts';
+import { controllerKubeconfig, install } from './installed.ts';
 
-/** A real API server with nodewall's CRDs and rights, and one controller with its webhook. */
-export interface OneController {
-  readonly cluster: TestCluster;
-  /** The webhook configurations, as they were applied. */
-  readonly webhooks: string;
-  readonly metricsPort: number;
-  /** What the controller wrote so far. */
-  log(): string;
-  /** Ends the controller alone, by SIGKILL. */
-  kill(): Promise<void>;
-  close(): Promise<void>;
+const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
+export const policy = (name: string, spec: string): string =>
+  `${HEAD}kind: ClusterNetworkPolicy\nmetadata: {name: ${name}}\nspec: {priority: 5, appliedTo: [{nodeSelector: {}}], ${spec}}`;
+export const group = (name: string, cidr: string): string =>
+  `${HEAD}kind: ClusterGroup\nmetadata: {name: ${name}}\nspec: {ipBlocks: [{cidr: ${cidr}}]}`;
+export const guardrail = (name: string, spec: string): string =>
+  `${HEAD}kind: Guardrail\nmetadata: {name: ${name}}\nspec: {nodeSelector: {}, ${spec}}`;
+
+/** Manifests of n1, n2 and n3. */
+export const NODES = ['n1', 'n2', 'n3']
+  .map(
+    (name, i) =>
+      `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}, labels: {role: worker}}\nstatus: {addresses: [{type: InternalIP, address: 192.0.2.${i + 1}}]}`,
+  )
+  .join('\n---\n');
+
+interface OneControllerOptions {
+  /** As for --feature-gates. */
+  readonly gates?: string;
+  /** Where it is; default: an API server of its own, which close() ends. */
+  readonly cluster?: TestCluster;
 }
 
-/**
- * @param objects manifests that are there before the controller
- * @param featureGates as for --feature-gates
- * @param existing where it is; default: an API server of its own, which close() ends
- */
-export async function startOneController(
-  objects: string,
-  featureGates: string,
-  existing?: TestCluster,
-): Promise<OneController> {
-  const cluster = existing ?? (await startCluster());
-  const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
-  const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
-  assert.equal(installed.code, 0, installed.stderr);
-  await cluster.established();
-  if (objects !== '') await cluster.apply(objects);
-  const [listen = 0, metricsPort = 0, webhook = 0] = await freePorts(3);
-  const webhooks = await webhooksAt(`https://127.0.0.1:${webhook}`);
-  await cluster.apply(webhooks);
-  const token = await cluster.token('nodewall-system/nodewall-controller');
-  const options = {
-    kubeconfig: await cluster.kubeconfigFor('controller', { token }),
-    listen: `127.0.0.1:${listen}`,
-    'metrics-listen': `127.0.0.1:${metricsPort}`,
-    'webhook-listen': `127.0.0.1:${webhook}`,
-    'feature-gates': featureGates,
-    'log-format': 'json',
-  };
-  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-  const child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
-  const log: string[] = [];
-  createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
-  const kill = async (): Promise<void> => {
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
-  };
-  return {
-    cluster,
-    webhooks,
-    metricsPort,
-    kill,
-    log: () => log.join('\n'),
-    async close() {
-      await kill();
-      if (existing === undefined) await cluster.close();
-    },
-  };
+/** A real API server with nodewall's CRDs and rights, and one controller with its webhook. */
+export class OneController {
+  readonly cluster: TestCluster;
+  readonly isOwnCluster: boolean;
+  /** The webhook configurations, as they were applied. */
+  readonly webhooks: string;
+  readonly process: ControllerProcess;
+
+  private constructor(options: Pick<OneController, 'cluster' | 'isOwnCluster' | 'webhooks' | 'process'>) {
+    this.cluster = options.cluster;
+    this.isOwnCluster = options.isOwnCluster;
+    this.webhooks = options.webhooks;
+    this.process = options.process;
+  }
+
+  /** {@link NODES} are there before the controller. */
+  static async start(options: OneControllerOptions = {}): Promise<OneController> {
+    const { gates = 'NodeNetworkPolicy=true', cluster = await startCluster() } = options;
+    await install(cluster);
+    await cluster.apply(NODES);
+    const [port = 0] = await freePorts(1);
+    const webhooks = await webhooksAt(`https://127.0.0.1:${port}`);
+    await cluster.apply(webhooks);
+    const process = await ControllerProcess.start({
+      kubeconfig: await controllerKubeconfig(cluster),
+      options: ['--webhook-listen', `127.0.0.1:${port}`, '--feature-gates', gates],
+    });
+    return new OneController({ cluster, webhooks, process, isOwnCluster: options.cluster === undefined });
+  }
+
+  /** What the controller wrote so far. */
+  readonly log = (): string => this.process.log.join('\n');
+
+  /** Waits until the webhook is asked about policies. */
+  async untilAsked(): Promise<void> {
+    const isAsked = async (): Promise<boolean> => {
+      // The schema refuses it too, in other words.
+      const passes = 'tier: baseline, ingress: [{name: r, action: Pass}]';
+      const refusal = await this.cluster.apply(policy('p', passes)).then(() => '', String);
+      return refusal.includes('denied the request');
+    };
+    await until('the webhook refuses', isAsked, { detail: this.log });
+  }
+
+  apply(manifest: string, ...options: string[]): ReturnType<TestCluster['kubectl']> {
+    return this.cluster.kubectl(['apply', '--server-side', '--force-conflicts', ...options, '-f', '-'], {
+      stdin: manifest,
+    });
+  }
+
+  async guardrailStatus(name: string): Promise<GuardrailStatus | undefined> {
+    const { status } = await this.cluster.get<{ status?: GuardrailStatus }>(`ngr/${name}`);
+    return status;
+  }
+
+  /** Resolves with a Guardrail's status as soon as it has the phase. */
+  async phase(name: string, phase: GuardrailStatus['phase']): Promise<GuardrailStatus> {
+    let found: GuardrailStatus | undefined;
+    await until(
+      `Guardrail ${name} is ${phase}`,
+      async () => {
+        found = await this.guardrailStatus(name);
+        return found?.phase === phase;
+      },
+      { detail: () => `${JSON.stringify(found)}\n${this.log()}` },
+    );
+    return found ?? assert.fail('no status');
+  }
+
+  async close(): Promise<void> {
+    await this.process.stop('SIGKILL');
+    if (this.isOwnCluster) await this.cluster.close();
+  }
 }

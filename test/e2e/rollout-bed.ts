@@ -3,41 +3,35 @@
  * and agents that are simulated in this process.
  */
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
-import { get } from 'node:http';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { text } from 'node:stream/consumers';
 import type { RolloutStatus } from '../../apis/rollout.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
-import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { ControllerProcess } from './controller-process.ts';
+import { controllerKubeconfig, install } from './installed.ts';
 import { type Place, type SimulatedAgent, simulatedAgents } from './simulated-agent.ts';
-
-const FILES = ['crds/tier', 'crds/clustergroup', 'crds/clusternetworkpolicy', 'rbac', 'gate/on'];
 
 export interface RolloutBed {
   readonly cluster: TestCluster;
   readonly nodes: readonly SimulatedAgent[];
-  startController(index: number): Promise<RunningController>;
+  startController(index: number): Promise<ControllerProcess>;
   /** The controller that leads; waits for one. */
-  leader(): Promise<RunningController>;
+  leader(): Promise<Leader>;
+  /** Ends a controller that was started. */
+  end(index: number, signal: NodeJS.Signals): Promise<void>;
   rollout(policy: string): Promise<RolloutStatus | undefined>;
   annotate(policy: string, command: string): Promise<void>;
   logs(): string;
   close(): Promise<void>;
 }
 
-export interface RunningController {
+interface Leader {
   readonly index: number;
-  readonly process: ChildProcess;
-  readonly log: string[];
-  leads(): Promise<boolean>;
-  kill(signal: NodeJS.Signals): Promise<void>;
+  readonly log: readonly string[];
 }
 
 interface BedOptions {
@@ -55,63 +49,33 @@ export async function startRolloutBed({
 }: BedOptions): Promise<RolloutBed> {
   const cluster = await startCluster();
   const ports = await freePorts(controllers);
-  const metrics = await freePorts(controllers);
-  const running = new Map<number, RunningController>();
+  const running = new Map<number, ControllerProcess>();
   const logs = (): string =>
     [...running.values()].map(({ log }) => log.slice(-30).join('\n')).join('\n---\n');
-  for (const name of FILES) await cluster.apply(await readFile(join(ROOT, `deploy/${name}.yaml`), 'utf8'));
-  await cluster.established();
+  await install(cluster);
+  await cluster.apply(await readFile(join(ROOT, 'deploy/gate/on.yaml'), 'utf8'));
   const objects = Object.entries(labels).map(([name, own]) =>
     JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name, labels: own } }),
   );
   await cluster.apply(objects.join('\n---\n'));
-  const token = await cluster.token('nodewall-system/nodewall-controller');
-  const kubeconfig = await cluster.kubeconfigFor('controller', { token });
+  const kubeconfig = await controllerKubeconfig(cluster);
   const configFile = join(cluster.folder, 'controller.yaml');
   await writeFile(configFile, config, { mode: 0o600 });
 
-  async function got(index: number, path: string): Promise<string> {
-    const request = get({ host: '127.0.0.1', port: metrics[index], path, agent: false });
-    const answered = await once(request, 'response').catch(() => null);
-    return answered === null ? '' : `${answered[0].statusCode} ${(await text(answered[0])).trim()}`;
+  async function startController(index: number): Promise<ControllerProcess> {
+    const port = ports[index] ?? 0;
+    const peers = ports.filter((other) => other !== port);
+    const options = ['--config', configFile];
+    const controller = await ControllerProcess.start({ kubeconfig, port, peers, options });
+    running.set(index, controller);
+    await controller.untilReady(logs);
+    return controller;
   }
 
-  async function startController(index: number): Promise<RunningController> {
-    const peers = ports.flatMap((port, i) => (i === index ? [] : `--peer=127.0.0.1:${port}`));
-    const args = [
-      ...[
-        'controller',
-        '--kubeconfig',
-        kubeconfig,
-        '--listen',
-        `127.0.0.1:${ports[index]}`,
-        '--log-format',
-        'json',
-        '--config',
-        configFile,
-      ],
-      ...['--metrics-listen', `127.0.0.1:${metrics[index]}`, ...peers],
-    ];
-    const child = spawn(NODEWALL, args, { stdio: ['ignore', 'inherit', 'pipe'] });
-    const log: string[] = [];
-    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
-    const controller: RunningController = {
-      index,
-      process: child,
-      log,
-      leads: async () => /^nodewall_controller_leader 1$/m.test(await got(index, '/metrics')),
-      async kill(signal) {
-        running.delete(index);
-        if (child.exitCode !== null || child.signalCode !== null) return;
-        const ended = once(child, 'exit');
-        child.kill(signal);
-        await ended;
-      },
-    };
-    running.set(index, controller);
-    const isReady = async (): Promise<boolean> => (await got(index, '/readyz')) === '200 ok';
-    await until('the controller serves', isReady, { detail: logs });
-    return controller;
+  async function end(index: number, signal: NodeJS.Signals): Promise<void> {
+    const one = running.get(index);
+    running.delete(index);
+    await one?.stop(signal);
   }
 
   for (let index = 0; index < controllers; index++) await startController(index);
@@ -125,17 +89,18 @@ export async function startRolloutBed({
     startController,
     logs,
     async leader() {
-      let found: RunningController | undefined;
+      let found: Leader | undefined;
       await until(
         'a controller leads',
         async () => {
-          for (const one of running.values()) if (await one.leads()) found = one;
+          for (const [index, one] of running) if (await one.leads()) found = { index, log: one.log };
           return found !== undefined;
         },
         { detail: logs },
       );
-      return found as RunningController;
+      return found ?? assert.fail();
     },
+    end,
     async rollout(policy) {
       const { status } = await cluster.get<{ status?: { rollout?: RolloutStatus } }>(
         'clusternetworkpolicies.nodewall.io',
@@ -150,7 +115,7 @@ export async function startRolloutBed({
     },
     async close() {
       for (const one of nodes) one.stop();
-      for (const one of [...running.values()]) await one.kill('SIGKILL');
+      for (const index of [...running.keys()]) await end(index, 'SIGKILL');
       await cluster.close();
     },
   };

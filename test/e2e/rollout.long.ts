@@ -102,7 +102,7 @@ describe(`a rollout over ${COUNT} simulated nodes, with three controllers`, func
         }
         const leader = await bed.leader();
         await pause(Math.random() * 4_000);
-        await leader.kill('SIGKILL');
+        await bed.end(leader.index, 'SIGKILL');
         if ((await bed.rollout('ssh'))?.decision?.state === 'Progressing') killedInProgress++;
         await bed.startController(leader.index);
       }

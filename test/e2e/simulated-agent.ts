@@ -8,6 +8,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import type { TestCluster } from '../cluster/cluster.ts';
 import { nodeReport } from '../fake/node-state.ts';
+import { agentToken, controllerCa } from './installed.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 
@@ -27,16 +28,10 @@ export async function simulatedAgents(
   names: readonly string[],
   places: () => readonly Place[],
 ): Promise<readonly SimulatedAgent[]> {
-  const { data } = await cluster.get<{ data: Record<string, string> }>(
-    'configmap',
-    'nodewall-ca',
-    '--namespace=nodewall-system',
-  );
+  const ca = await controllerCa(cluster);
   const agents: SimulatedAgent[] = [];
   for (const name of names) {
-    const bound = { boundNode: name, audiences: ['nodewall-controller'] };
-    const token = await cluster.token('nodewall-system/nodewall-agent', bound);
-    agents.push(new SimulatedAgent(name, { ca: data['ca.crt'] ?? '', token, places }));
+    agents.push(new SimulatedAgent(name, { ca, token: await agentToken(cluster, name), places }));
   }
   return agents;
 }

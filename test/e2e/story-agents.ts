@@ -8,6 +8,7 @@ import { until } from '../kernel/until.ts';
 import { type Printed, WarmNodewall } from '../kernel/warm.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { agentToken, controllerCa } from './installed.ts';
 import { type Origin, programOf, SERVICE_PORT } from './story-controllers.ts';
 
 /** Milliseconds; an agent that was refused for long tries again after 30 s. */
@@ -112,12 +113,7 @@ export class StoryAgents {
   async #args(name: string): Promise<string[]> {
     const { cluster, address } = this.#bed;
     const { controller, asksApiServer = false } = this.#options;
-    const { data } = await cluster.get<{ data: Record<string, string> }>(
-      'configmap',
-      'nodewall-ca',
-      '--namespace=nodewall-system',
-    );
-    const real = { server: `https://${address}:${SERVICE_PORT}`, ca: data['ca.crt'] ?? '' };
+    const real = { server: `https://${address}:${SERVICE_PORT}`, ca: await controllerCa(cluster) };
     const origin = (await controller?.(this.#bed, real)) ?? real;
     const ca = this.#file(name, 'ca');
     await writeFile(ca, origin.ca);
@@ -173,9 +169,7 @@ export class StoryAgents {
       },
       run: (...more) => commands.run(...more, '--state-dir', this.#file(name, 'state')),
       async setToken(token) {
-        const bound = { boundNode: name, audiences: ['nodewall-controller'] };
-        const written = token ?? (await cluster.token('nodewall-system/nodewall-agent', bound));
-        await writeFile(tokenFile, written, { mode: 0o600 });
+        await writeFile(tokenFile, token ?? (await agentToken(cluster, name)), { mode: 0o600 });
       },
       async rules() {
         const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];

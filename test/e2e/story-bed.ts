@@ -17,6 +17,7 @@ import { until } from '../kernel/until.ts';
 import { WarmNodewall } from '../kernel/warm.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { install } from './installed.ts';
 import { type Agent, StoryAgents, type StoryAgentsOptions } from './story-agents.ts';
 import {
   type Replica,
@@ -158,7 +159,7 @@ class StoryBed {
     const { cluster, address, nodes } = this.#bed;
     const { release = ROOT, replicas = 1 } = this.#options;
     await this.#agents.writeConfig();
-    await this.#controllers.applyRelease(release);
+    await install(cluster, release);
     await cluster.apply(GATE(true));
     await cluster.apply(await webhooksAt(`https://${address}:${WEBHOOK_PORT}`));
     for (let i = 0; i < replicas; i++) {
@@ -193,7 +194,7 @@ class StoryBed {
       apply: (...manifests) => cluster.kubectl(['apply', '-f', '-'], { stdin: documents(manifests) }),
       applied: (...manifests) => this.#applied(manifests),
       addReplica: (release) => controllers.add(release),
-      applyRelease: (release) => controllers.applyRelease(release),
+      applyRelease: (release) => install(cluster, release),
       routed: () => controllers.routed(),
       sees: (from, to, port, wanted) => packets.sees(from, to, port, wanted),
       gets: (from, to, port, wanted) => packets.gets(from, to, port, wanted),

@@ -1,10 +1,6 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { globSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { kubeconfig } from '../cluster/cluster-files.ts';
 import type { ClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
 import { toRunningAgent } from '../kernel/enforced-node.ts';
@@ -12,6 +8,7 @@ import { until } from '../kernel/until.ts';
 import { relay } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
+import { answerOf, isLeading } from './controller-process.ts';
 
 /** Where agents find whichever controller serves: what a Service is in a cluster. */
 export const SERVICE_PORT = 8443;
@@ -89,25 +86,17 @@ export class StoryControllers {
     const { log, isRunning, end } = toRunningAgent(
       controlPlane.spawn([programOf(release), 'controller', ...args]),
     );
-    const health = join(cluster.folder, `health-${port}.socket`);
-    await relay(controlPlane, { path: health }, { host: '127.0.0.1', port: port + 2 });
+    const health = { socketPath: join(cluster.folder, `health-${port}.socket`) };
+    await relay(controlPlane, { path: health.socketPath }, { host: '127.0.0.1', port: port + 2 });
     const replica: Replica = {
       log,
       isRunning,
       end,
-      ready: () => get(health, '/readyz'),
-      metrics: () => get(health, '/metrics'),
+      ready: () => answerOf(health, '/readyz'),
+      metrics: () => answerOf(health, '/metrics'),
     };
     this.replicas.push(replica);
     return replica;
-  }
-
-  /** Applies the CRDs and permissions of a release. */
-  async applyRelease(release: string): Promise<void> {
-    const { cluster } = this.#bed;
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: release }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(release, path), 'utf8'));
-    await cluster.established();
   }
 
   /** See Story. */
@@ -159,15 +148,5 @@ export class StoryControllers {
 }
 
 async function leads(one: Replica): Promise<boolean> {
-  return one.isRunning() && /^nodewall_controller_leader 1$/m.test(await one.metrics());
-}
-
-/** Status and text; '' where nobody answers. */
-async function get(socketPath: string, path: string): Promise<string> {
-  try {
-    const [response] = await once(request({ socketPath, path, agent: false }).end(), 'response');
-    return `${response.statusCode} ${(await text(response)).trim()}`;
-  } catch {
-    return '';
-  }
+  return one.isRunning() && isLeading(await one.metrics());
 }

@@ -2,10 +2,8 @@
  * Namespaces are deleted by the real controllers, whatever became of nodewall's; the aggregated API
  * is read at every replica.
  */
+
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import type { Daemon } from '../cluster/daemon.ts';
 import { startControllerManager } from '../cluster/kubernetes-controllers.ts';
@@ -16,6 +14,7 @@ import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { NODEWALL } from '../program.ts';
 import { ROOT } from '../structure/source-file.ts';
 import { API_SERVICE, controllerService, untilAggregated } from './controller-service.ts';
+import { controllerKubeconfig, install as installKinds } from './installed.ts';
 
 const ADDRESS = '192.0.2.10';
 const SYSTEM = 'nodewall-system';
@@ -66,12 +65,9 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
   const isAvailable = (): Promise<void> => untilAggregated(cluster, { limit: LIMIT, detail: logs });
 
   async function install(ports: readonly number[] = PORTS): Promise<void> {
-    for (const path of [...globSync('deploy/crds/*.yaml', { cwd: ROOT }), 'deploy/rbac.yaml'])
-      await cluster.apply(await readFile(join(ROOT, path), 'utf8'));
-    await cluster.established();
+    await installKinds(cluster);
     await cluster.apply(controllerService(ADDRESS, [PORTS[0]]));
-    const token = await cluster.token(`${SYSTEM}/nodewall-controller`);
-    const path = await cluster.kubeconfigFor('controller', { token });
+    const path = await controllerKubeconfig(cluster);
     controllers = ports.map((port) => {
       const args = ['--kubeconfig', path, '--listen', `${ADDRESS}:${port}`, '--log-format', 'json'];
       return toRunningAgent(namespace.spawn([NODEWALL, 'controller', ...args]));

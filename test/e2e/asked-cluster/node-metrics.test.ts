@@ -7,6 +7,7 @@ import { kernelSuite } from '../../kernel/kernel-suite.ts';
 import { until } from '../../kernel/until.ts';
 import { checkConventions } from '../../metrics/promtool.ts';
 import { NODE, PORTS } from '../asked-bed.ts';
+import { controllerCa } from '../installed.ts';
 import { askedCluster } from '../labs.ts';
 import { closed, type Story } from '../story-bed.ts';
 
@@ -40,12 +41,7 @@ kernelSuite('metrics of agents, scraped from controllers', () => {
     ({ story } = bed());
     await story.cluster.apply(SCRAPER);
     token = await story.cluster.token('default/prometheus');
-    const map = await story.cluster.get<{ data: Record<string, string> }>(
-      'configmap',
-      'nodewall-ca',
-      '--namespace=nodewall-system',
-    );
-    ca = map.data['ca.crt'] ?? assert.fail();
+    ca = await controllerCa(story.cluster);
     const agent = story.agents[NODE] ?? assert.fail();
     await agent.end('SIGTERM');
     agent.start('--metrics-listen', METRICS);

@@ -17,6 +17,7 @@ import { nodeReport } from '../../fake/node-state.ts';
 import { until } from '../../kernel/until.ts';
 import { NODEWALL } from '../../program.ts';
 import { ControllerProcess, withAllRights, withoutRight } from '../controller-process.ts';
+import { agentToken, controllerCa, controllerKubeconfig } from '../installed.ts';
 import { apiServer } from '../labs.ts';
 
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
@@ -135,15 +136,12 @@ describe('nodewall controller, on a real API server', function () {
     for (const name of FILES) await cluster.apply(await readFile(join(ROOT, `deploy/${name}.yaml`), 'utf8'));
     await cluster.established();
     for (const name of ['cp-1', 'worker-1']) await cluster.apply(NODE(name));
-    kubeconfig = await cluster.kubeconfigFor('controller', {
-      token: await cluster.token('nodewall-system/nodewall-controller'),
-    });
-    const bound = { boundNode: 'cp-1', audiences: ['nodewall-controller'] };
-    agent = new AgentRequests('cp-1', await cluster.token('nodewall-system/nodewall-agent', bound));
+    kubeconfig = await controllerKubeconfig(cluster);
+    agent = new AgentRequests('cp-1', await agentToken(cluster, 'cp-1'));
   });
 
   after(async () => {
-    for (const one of running) if (one.isRunning()) await one.stop('SIGKILL');
+    for (const one of running) await one.stop('SIGKILL');
     await removeAll(cluster, 'clusternetworkpolicies.nodewall.io', 'nodes');
   });
 
@@ -178,12 +176,7 @@ describe('nodewall controller, on a real API server', function () {
   it('leads, publishes its CA, and serves with a certificate of it', async () => {
     const controller = await start(ports[0] ?? 0);
     await controller.untilReady();
-    const map = await cluster.get<{ data: Record<string, string> }>(
-      'configmap',
-      'nodewall-ca',
-      '--namespace=nodewall-system',
-    );
-    agent.ca = map.data['ca.crt'] ?? '';
+    agent.ca = await controllerCa(cluster);
     await controller.untilLeading();
     assert.match(await holder(), /_[0-9a-f-]{36}$/);
     const messages = await agent.view(controller);

@@ -187,7 +187,7 @@ describe('the webhook’s checks of egress gateways, on a real API server', func
   });
 
   it('let nobody choose an address while no controller answers, and all else pass', async () => {
-    await controller.kill();
+    await controller.close();
     await refused(
       policy('shop', 'late', fixed('198.51.100.5')),
       /failed calling webhook "use\.nodewall\.io"/,

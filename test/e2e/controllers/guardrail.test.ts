@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import type { PolicyStatus } from '../../../apis/policy-status.ts';
 import { nodewall } from '../../cli/command.ts';
 import { until } from '../../kernel/until.ts';
-import { GuardrailBed, group, guardrail, policy } from '../guardrail-bed.ts';
 import { oneController } from '../labs.ts';
+import { group, guardrail, type OneController, policy } from '../one-controller.ts';
 
 const SSH = 'mustAllow: [{name: ssh, direction: ingress, ports: [{port: 22}]}]';
 const BREAKS = 'ingress: [{name: no-ssh, action: Drop, ports: [{port: 22}]}]';
@@ -14,10 +14,11 @@ const BREAKS = 'ingress: [{name: no-ssh, action: Drop, ports: [{port: 22}]}]';
 describe('Guardrails in a cluster, on a real API server', function () {
   this.timeout(60_000);
   const begun = oneController.use();
-  let bed: GuardrailBed;
+  let bed: OneController;
 
   before(async () => {
-    bed = await GuardrailBed.of(begun());
+    bed = begun();
+    await bed.untilAsked();
   });
   after(() => bed.cluster.remove('guardrails', 'access'));
 
@@ -113,7 +114,7 @@ describe('Guardrails in a cluster, on a real API server', function () {
       const { stdout } = await bed.cluster.kubectl(['get', 'events', '-n', 'default']);
       return /GuardrailBroken\s+guardrail\/access\s+on n2: /.test(stdout);
     });
-    const metrics = await (await fetch(`http://127.0.0.1:${bed.metricsPort}/metrics`)).text();
+    const metrics = await bed.process.metrics();
     assert.match(metrics, /^nodewall_controller_guardrails_broken 1$/m);
     // What is broken already refuses nothing.
     assert.equal((await bed.apply(policy('p', BREAKS), '--dry-run=server')).code, 0);

@@ -7,12 +7,13 @@ import { validateObject } from '../../../apis/validate/object.ts';
 import { type ApiConnection, apiConnection } from '../../../controller/kubeapi/connection.ts';
 import { removeAll } from '../../cluster/admin-api.ts';
 import type { TestCluster } from '../../cluster/cluster.ts';
-import { type Daemon, daemon, freePorts } from '../../cluster/daemon.ts';
+import { freePorts } from '../../cluster/daemon.ts';
 import { type Pair, type PairsOfObjects, pairsOfObjects } from '../../generate/pair.ts';
 import { until } from '../../kernel/until.ts';
-import { NODEWALL } from '../../program.ts';
 import { checkAsync, runs } from '../../properties/runs.ts';
 import { ROOT, readSource } from '../../structure/source-file.ts';
+import { ControllerProcess } from '../controller-process.ts';
+import { controllerKubeconfig } from '../installed.ts';
 import { apiServer } from '../labs.ts';
 
 type Kind = Pair['kind'];
@@ -74,7 +75,7 @@ describe('one object applied after another, on a real API server with the webhoo
   const begun = apiServer.use();
   let cluster: TestCluster;
   let api: ApiConnection;
-  let controller: Daemon;
+  let controller: ControllerProcess;
 
   before(async () => {
     cluster = begun();
@@ -84,21 +85,11 @@ describe('one object applied after another, on a real API server with the webhoo
     await cluster.apply(JSON.stringify({ apiVersion: 'v1', kind: 'List', items: granularCrds() }));
     await cluster.established();
     await cluster.apply(readSource('deploy/rbac.yaml'));
-    const [port = 0, webhookPort = 0, metrics = 0] = await freePorts(3);
-    const token = await cluster.token('nodewall-system/nodewall-controller');
-    const options = {
-      kubeconfig: await cluster.kubeconfigFor('controller', { token }),
-      listen: `127.0.0.1:${port}`,
-      'webhook-listen': `127.0.0.1:${webhookPort}`,
-      'metrics-listen': `127.0.0.1:${metrics}`,
-    };
-    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-    controller = daemon({
-      name: 'controller',
-      argv: [NODEWALL, 'controller', ...args],
-      logFile: `${cluster.folder}/controller.log`,
+    const [webhookPort = 0] = await freePorts(1);
+    controller = await ControllerProcess.start({
+      kubeconfig: await controllerKubeconfig(cluster),
+      options: ['--webhook-listen', `127.0.0.1:${webhookPort}`],
     });
-    await controller.start();
     await cluster.apply(
       '{apiVersion: v1, kind: Service, metadata: {name: nodewall-controller, namespace: nodewall-system}, ' +
         `spec: {type: ExternalName, externalName: localhost, ports: [{port: ${webhookPort}}]}}`,
@@ -113,13 +104,13 @@ describe('one object applied after another, on a real API server with the webhoo
         said = await apply('probe', 'Tier', 'nobodys', { priority: 0 }).then(() => null, String);
         return said?.includes('denied the request') ?? false;
       },
-      { detail: () => `${said}` },
-    ).catch(async (error) => assert.fail(`${error}\n${await controller.log()}`));
+      { detail: () => `${said}\n${controller.log.join('\n')}` },
+    );
   });
   after(async () => {
     api?.close();
     // The next one need not wait for its Lease.
-    await controller?.stop();
+    await controller?.stop('SIGTERM');
     for (const kind of ['mutating', 'validating'])
       await cluster.remove(`${kind}webhookconfiguration`, 'nodewall');
     await cluster.remove('service', 'nodewall-controller', '--namespace=nodewall-system');

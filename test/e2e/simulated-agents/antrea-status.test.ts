@@ -162,7 +162,7 @@ controllerConditions: [{type: ControllerHealthy, status: "True", lastHeartbeatTi
   });
 
   it('are left alone by a controller whose configuration says so', async () => {
-    await (await bed.leader()).kill('SIGTERM');
+    await bed.end(0, 'SIGTERM');
     await writeFile(join(bed.cluster.folder, 'controller.yaml'), 'antreaStatus: false');
     await bed.startController(0);
     await bed.leader();
