@@ -63,7 +63,7 @@ const JOBS: { readonly [suite: string]: number } = {
  */
 const FIRST: readonly string[] = [
   ...['story-changes', 'story-failures', 'controllers', 'story-accidents', 'asked-cluster'],
-  ...['api-server', 'simulated-agents', 'story-faults', 'uninstall', 'deletions', 'agents', 'egress'],
+  ...['api-server', 'simulated-agents', 'story-faults', 'uninstall', 'agents', 'egress'],
   ...['guard-deadline', 'cluster-agent', 'kinds', 'record', 'names', 'interfaces', 'dataplanes'],
   ...['atomic-language', 'demo', 'controller'],
 ];

@@ -6,6 +6,7 @@
 import { once } from 'node:events';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
+import { flood } from './flood.ts';
 
 export interface LabPod {
   readonly name: string;
@@ -204,7 +205,7 @@ async function build(
       asked += flows.length;
       return ask(program, pod(name), { flows, first, wait });
     },
-    flood: (name, flow, rate) => startFlood(program, pod(name), flow, rate),
+    flood: (name, flow, rate) => startFlood(pod(name), flow, rate),
     close,
   };
 }
@@ -310,22 +311,9 @@ async function ask(program: string, pod: LabPod, { flows, first, wait }: Asked):
     .map((text) => (JSON.parse(text) as { saw: string }).saw);
 }
 
-async function startFlood(program: string, pod: LabPod, flow: LabFlow, rate: number) {
-  const { src, dst, protocol } = JSON.parse(line(pod, flow, 1)) as Record<string, string>;
-  const child = pod.namespace.spawn([
-    ...[program, 'flood', '--src', String(src), '--dst', String(dst), '--protocol', String(protocol)],
-    ...['--port', String(SERVER_PORT), '--rate', String(rate)],
-  ]);
-  const parts: string[] = [];
-  child.stdout.on('data', (part) => parts.push(String(part)));
-  const closed = once(child, 'close');
-  await Promise.race([once(child.stdout, 'data'), closed]);
-  return async () => {
-    child.kill('SIGTERM');
-    await closed;
-    const last = parts.join('').trim().split('\n').at(-1) ?? '';
-    return Number((JSON.parse(last) as { sent?: number }).sent);
-  };
+function startFlood(pod: LabPod, flow: LabFlow, rate: number): Promise<() => Promise<number>> {
+  const { src, dst, protocol } = JSON.parse(line(pod, flow, 1));
+  return flood(pod.namespace, { src, dst, protocol, port: SERVER_PORT, rate });
 }
 
 function fail(message: string): never {

@@ -77,7 +77,7 @@ export async function passedDuring(
     try {
       await action(async () => (await readCounters(node, 'nwflood')).slice(targets.length));
     } finally {
-      sent = await Promise.all(floods.map((flood) => flood.finish()));
+      sent = await Promise.all(floods.map((finish) => finish()));
     }
     const counts = await readCounters(node, 'nwflood');
     const at = (index: number) => counts[index] ?? Number.NaN;
@@ -98,14 +98,32 @@ async function startFlood({ clients, plan }: Flooded, target: FloodTarget) {
   const to = plan.nodeAddresses[0];
   if (client === undefined || from === undefined || to === undefined) throw new Error(`no client ${index}`);
   const [src, dst] = target.family === 4 ? [from.v4, to.v4] : [from.v6, to.v6];
-  const options = ['--src', src, '--dst', dst, '--protocol', target.protocol === 'tcp' ? '6' : '17'];
-  const argv = [await probeProgram(), 'flood', ...options, '--port', String(target.port)];
-  const rate = target.rate ?? (isLong() ? undefined : DEFAULT_RATE);
-  return flood(client, rate === undefined ? argv : [...argv, '--rate', String(rate)]);
+  const rate = target.rate ?? (isLong() ? null : DEFAULT_RATE);
+  return await flood(client, { src, dst, protocol: PROTOCOLS[target.protocol], port: target.port, rate });
 }
 
-async function flood(client: Namespace, argv: readonly string[]) {
-  const child = client.spawn(argv);
+const PROTOCOLS = { tcp: 6, udp: 17 } as const;
+
+interface SentFlood {
+  readonly src: string;
+  readonly dst: string;
+  /** Its number. */
+  readonly protocol: number;
+  readonly port: number;
+  /** Packets a second; null: as fast as possible. */
+  readonly rate: number | null;
+}
+
+/**
+ * Sends packets, each of a new connection, until the returned function is called, which gives their
+ * number.
+ */
+export async function flood(from: Namespace, what: SentFlood): Promise<() => Promise<number>> {
+  const { src, dst, protocol, port, rate } = what;
+  const child = from.spawn([
+    ...[await probeProgram(), 'flood', '--src', src, '--dst', dst, '--protocol', `${protocol}`],
+    ...['--port', `${port}`, ...(rate === null ? [] : ['--rate', `${rate}`])],
+  ]);
   const lines = createInterface({ input: child.stdout });
   let last = '';
   lines.on('line', (line) => {
@@ -113,13 +131,11 @@ async function flood(client: Namespace, argv: readonly string[]) {
   });
   const closed = once(child, 'close');
   await Promise.race([once(lines, 'line'), closed]);
-  return {
-    async finish(): Promise<number> {
-      child.kill('SIGTERM');
-      await closed;
-      const report: { sent?: number } = JSON.parse(last);
-      if (report.sent === undefined) throw new Error(`the flood ended early: ${last}`);
-      return report.sent;
-    },
+  return async () => {
+    child.kill('SIGTERM');
+    await closed;
+    const { sent }: { sent?: number } = JSON.parse(last);
+    if (sent === undefined) throw new Error(`the flood ended early: ${last}`);
+    return sent;
   };
 }

@@ -1,7 +1,5 @@
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
+import { flood } from '../kernel/flood.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { probeProgram } from '../probe/probe.ts';
 
 export const ADDRESSES = {
   machine: '192.0.2.10',
@@ -79,24 +77,9 @@ export class Outside {
   }
 
   /** Begins to open connections, RATE a second, until the returned function is called: how many. */
-  async flood(sender: Sender): Promise<() => Promise<number>> {
-    const ends = ['--src', ADDRESSES[sender], '--dst', ADDRESSES.machine];
-    const what = ['--protocol', '6', '--port', '22', '--rate', String(RATE)];
-    const child = this.#namespace.spawn([await probeProgram(), 'flood', ...ends, ...what]);
-    const lines = createInterface({ input: child.stdout });
-    let last = '';
-    lines.on('line', (line) => {
-      last = line;
-    });
-    const closed = once(child, 'close');
-    await Promise.race([once(lines, 'line'), closed]);
-    return async () => {
-      child.kill('SIGTERM');
-      await closed;
-      const { sent } = JSON.parse(last) as { sent?: number };
-      if (sent === undefined) throw new Error(`the flood ended early: ${last}`);
-      return sent;
-    };
+  flood(sender: Sender): Promise<() => Promise<number>> {
+    const ends = { src: ADDRESSES[sender], dst: ADDRESSES.machine };
+    return flood(this.#namespace, { ...ends, protocol: 6, port: 22, rate: RATE });
   }
 
   close(): Promise<void> {

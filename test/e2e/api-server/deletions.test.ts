@@ -4,12 +4,14 @@
  */
 
 import assert from 'node:assert/strict';
-import type { PolicyStatus } from '../../apis/policy-status.ts';
-import type { GuardrailStatus } from '../../apis/validate/guardrail.ts';
-import { removeAll } from '../cluster/admin-api.ts';
-import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { until } from '../kernel/until.ts';
-import { group, guardrail, OneController, policy } from './one-controller.ts';
+import type { PolicyStatus } from '../../../apis/policy-status.ts';
+import type { GuardrailStatus } from '../../../apis/validate/guardrail.ts';
+import { removeAll } from '../../cluster/admin-api.ts';
+import type { TestCluster } from '../../cluster/cluster.ts';
+import { succeeds, until } from '../../kernel/until.ts';
+import { install } from '../installed.ts';
+import { apiServer } from '../labs.ts';
+import { group, guardrail, OneController, policy } from '../one-controller.ts';
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 const CLOSED = guardrail(
@@ -32,10 +34,12 @@ const FILES = {
 type Name = keyof typeof FILES;
 const ALL = Object.keys(FILES) as Name[];
 const manifest = (names: readonly Name[]): string => names.map((name) => FILES[name]).join('\n---\n');
+const KINDS = ['ngr', 'ncnp', 'ncg', 'ntier'];
 const USED = ['ncg/office', 'ncg/all', 'ntier/late'];
 
 describe('objects in use are deleted, on a real API server', function () {
   this.timeout(240_000);
+  const begun = apiServer.use();
   let cluster: TestCluster;
   let controller: OneController;
 
@@ -45,18 +49,18 @@ describe('objects in use are deleted, on a real API server', function () {
     await controller.untilAsked();
   }
   before(async () => {
-    cluster = await startCluster();
+    cluster = begun();
+    await succeeds(cluster.remove('configmap', 'nodewall-config', '--namespace=nodewall-system'));
+    await install(cluster);
+    await removeAll(cluster, ...KINDS, 'nodes');
     await start();
   });
-  after(async () => {
-    await controller?.close();
-    await cluster?.close();
-  });
+  after(() => controller?.close());
   beforeEach(async () => {
     await applied(manifest(ALL));
     await untilWhole();
   });
-  afterEach(() => removeAll(cluster, 'ngr', 'ncnp', 'ncg', 'ntier'));
+  afterEach(() => removeAll(cluster, ...KINDS));
 
   /** Applies again while the Guardrail could not be checked in time. */
   async function applied(text: string): Promise<string> {
