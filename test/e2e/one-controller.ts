@@ -80,18 +80,13 @@ export class OneController {
     });
   }
 
-  async guardrailStatus(name: string): Promise<GuardrailStatus | undefined> {
-    const { status } = await this.cluster.get<{ status?: GuardrailStatus }>(`ngr/${name}`);
-    return status;
-  }
-
   /** Resolves with a Guardrail's status as soon as it has the phase. */
   async phase(name: string, phase: GuardrailStatus['phase']): Promise<GuardrailStatus> {
     let found: GuardrailStatus | undefined;
     await until(
       `Guardrail ${name} is ${phase}`,
       async () => {
-        found = await this.guardrailStatus(name);
+        ({ status: found } = await this.cluster.get<{ status?: GuardrailStatus }>(`ngr/${name}`));
         return found?.phase === phase;
       },
       { detail: () => `${JSON.stringify(found)}\n${this.log()}` },
