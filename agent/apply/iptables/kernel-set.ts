@@ -1,4 +1,4 @@
-import type { Ipset, SavedSet, SetDefinition } from 'ipset-ts';
+import { type Ipset, IpsetError, type SavedSet, type SetDefinition } from 'ipset-ts';
 import {
   BITS,
   type Cidr,
@@ -151,8 +151,24 @@ function portText(packed: Uint8Array, at: number): string {
 
 /** Our sets in the kernel, by name. Throws IpsetError. */
 export async function readSets(ipset: Ipset): Promise<Map<string, KernelSet>> {
-  const ours = (await ipset.save()).filter(({ name }) => name.startsWith(SET_PREFIX));
+  const ours = (await savedSets(ipset)).filter(({ name }) => name.startsWith(SET_PREFIX));
   return new Map(ours.map((set) => [set.name, readSet(set)]));
+}
+
+/**
+ * ipset may be unable to print all: a set of others has a revision of its type that a newer ipset
+ * has made, or a name of two lines. Then only ours are read, one by one.
+ */
+async function savedSets(ipset: Ipset): Promise<readonly SavedSet[]> {
+  try {
+    return await ipset.save();
+  } catch (error) {
+    if (!(error instanceof IpsetError) || error.code !== 'UNKNOWN') throw error;
+    const sets: SavedSet[] = [];
+    for (const name of await ipset.names())
+      if (name.startsWith(SET_PREFIX)) sets.push(...(await ipset.save(name)));
+    return sets;
+  }
 }
 
 function readSet(set: SavedSet): KernelSet {
