@@ -18,3 +18,15 @@ describe('an address of a flow', () => {
       assert.deepEqual(parseFlow({ ...FLOW, src }), { ...FLOW, src });
   });
 });
+
+it('a flow with very many wrong fields is refused with the first ten', () => {
+  const fields = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`f${i}`, 1]));
+  for (const refused of [
+    () => parseFlow(fields),
+    () => parseEgressFlow({ traffic: 'Egress', dst: '192.0.2.1', src: '10.0.0.1', ...fields }),
+  ])
+    assert.throws(
+      refused,
+      ({ message }: Error) => (message.match(/f\d+: unknown field/g) ?? []).length === 10,
+    );
+});

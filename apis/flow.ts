@@ -115,16 +115,19 @@ export function isEgressFlow(raw: unknown): raw is { readonly traffic: 'Egress' 
   return typeof raw === 'object' && raw !== null && 'traffic' in raw && raw.traffic === 'Egress';
 }
 
+/** Nodes answer with flows, too: one with 100,000 wrong fields must cost no more than another. */
+const MOST_PROBLEMS = 10;
+
 /**
- * Checks parsed JSON whose `traffic` is Egress. Throws a TypeError that lists every problem and the
- * valid values. `"direction": "egress"` is accepted and says nothing.
+ * Checks parsed JSON whose `traffic` is Egress. Throws a TypeError that lists the problems, ten at
+ * most, and the valid values. `"direction": "egress"` is accepted and says nothing.
  */
 export function parseEgressFlow(raw: object): EgressFlow {
   const problems: string[] = [];
   for (const [field, value] of Object.entries(raw)) {
     if (field === 'direction' && value === 'egress') continue;
     const problem = fieldProblem(field, value, 'a flow of traffic Egress', EGRESS_FIELDS);
-    if (problem !== null) problems.push(problem);
+    if (problem !== null && problems.push(problem) === MOST_PROBLEMS) break;
   }
   if (!('dst' in raw)) problems.push('dst: is required, an IP address');
   if ('pod' in raw === 'src' in raw)
@@ -138,8 +141,8 @@ export function parseEgressFlow(raw: object): EgressFlow {
 }
 
 /**
- * Checks parsed JSON and returns it as a flow. Throws a TypeError that lists every problem and the
- * valid values.
+ * Checks parsed JSON and returns it as a flow. Throws a TypeError that lists the problems, ten at
+ * most, and the valid values.
  */
 export function parseFlow(raw: unknown): Flow {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
@@ -150,7 +153,7 @@ export function parseFlow(raw: unknown): Flow {
   const problems: string[] = [];
   for (const [field, value] of Object.entries(raw)) {
     const problem = fieldProblem(field, value, 'a flow', FIELDS);
-    if (problem !== null) problems.push(problem);
+    if (problem !== null && problems.push(problem) === MOST_PROBLEMS) break;
   }
   if (!('direction' in raw)) problems.push('direction: is required, "ingress" or "egress"');
   const flow = raw as Flow;
