@@ -58,19 +58,26 @@ void RawSocket::dump(std::vector<char> request) {
 
 std::string RawSocket::next(size_t limit) {
   std::string messages;
-  while (is_dumping_ && messages.size() < limit) {
-    receive([&](nlmsghdr* message) {
-      if (message->nlmsg_seq != sequence_) return true;
-      if (message->nlmsg_flags & NLM_F_DUMP_INTR) is_interrupted_ = true;
-      if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR) {
-        is_dumping_ = false;
-        if (const int err = error_of(message)) throw Failure(err, "netlink dump");
-        if (is_interrupted_) throw Failure(EINTR, "netlink dump");
-        return false;
-      }
-      messages.append(reinterpret_cast<const char*>(message), message->nlmsg_len);
-      return true;
-    });
+  try {
+    while (is_dumping_ && messages.size() < limit) {
+      receive([&](nlmsghdr* message) {
+        if (message->nlmsg_seq != sequence_) return true;
+        if (message->nlmsg_flags & NLM_F_DUMP_INTR) is_interrupted_ = true;
+        if (message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR) {
+          is_dumping_ = false;
+          if (const int err = error_of(message)) throw Failure(err, "netlink dump");
+          if (is_interrupted_) throw Failure(EINTR, "netlink dump");
+          return false;
+        }
+        messages.append(reinterpret_cast<const char*>(message), message->nlmsg_len);
+        return true;
+      });
+    }
+  } catch (...) {
+    // Nobody reads the rest: what still comes of it has another sequence number than the next
+    // request.
+    is_dumping_ = false;
+    throw;
   }
   return messages;
 }
