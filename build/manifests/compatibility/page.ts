@@ -11,8 +11,8 @@ same in all, Debian 12. Each cell has the number of tests, the date, and the rev
 changes that were not committed). \`npm run test:long -- guests\` runs them and records the results here
 ([test/guests](../test/guests/README.md)).
 
-A cell that says "not run" claims nothing. All suites run on the machine of the developers too (Linux 6.18) with each
-\`npm test\`.
+A cell that says "not run" claims nothing. The suites run on the machine of the developers too (Linux 6.18) with each
+\`npm test\`, as far as its kernel has what they need; of \`others\` one of each kind.
 `;
 
 /** Equal results are equal bytes. */
