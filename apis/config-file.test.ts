@@ -49,6 +49,7 @@ rollout: {steps: [1, 10%], maxFailures: 2}
 antreaStatus: false
 boot: {onError: open, ssh: [2001:DB8:2::/48]}
 leaderElection: {leaseDuration: 60}
+controllerPorts: {agents: 10250, webhook: 10250}
 `,
       'c.yaml',
     );
@@ -81,7 +82,10 @@ leaderElection: {leaseDuration: 60}
           { protocol: 'tcp', ports: [0, 65535], peers: 'nodes' },
           { protocol: 'tcp', ports: [6443, 6443], peers: ['10.9.0.0/24'], apiServer: true },
         ],
-        egress: DEFAULT_CONFIG.failsafe.egress,
+        egress: DEFAULT_CONFIG.failsafe.egress.flatMap((entry) => {
+          if (entry.peers !== 'controllers') return entry;
+          return entry.ports[0] === 8443 ? { ...entry, ports: [10250, 10250] } : [];
+        }),
       },
       kubeletKubeconfig: '/etc/k.conf',
       nodeCIDRs: ['10.0.0.0/16', '2001:db8::/32'],
@@ -104,6 +108,7 @@ leaderElection: {leaseDuration: 60}
       rollout: { steps: [1, '10%'], pause: 60, maxFailures: 2 },
       antreaStatus: false,
       boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
+      controllerPorts: { agents: 10250, webhook: 10250 },
       leaderElection: { leaseDuration: 60, renewDeadline: 10, retryPeriod: 2 },
     });
   });

@@ -1,4 +1,10 @@
-import { type Config, DEFAULT_CONFIG, type Exemption, withEgressGroup } from './config.ts';
+import {
+  type Config,
+  DEFAULT_CONFIG,
+  defaultEgressFailsafe,
+  type Exemption,
+  withEgressGroup,
+} from './config.ts';
 import type { EgressConfig, NamespaceLimits } from './egress/config.ts';
 import type { Problem } from './objects.ts';
 import { checkProbes, type RawProbe, toProbes } from './probes.ts';
@@ -61,6 +67,7 @@ interface RawConfig {
   readonly rollout?: Partial<RolloutSettings>;
   readonly antreaStatus?: boolean;
   readonly boot?: Partial<Config['boot']>;
+  readonly controllerPorts?: Partial<Config['controllerPorts']>;
   readonly leaderElection?: Partial<Config['leaderElection']>;
 }
 
@@ -106,6 +113,7 @@ function checkConfig(raw: FieldMap, found: Findings): void {
 
 function toConfig(raw: RawConfig): Config {
   const { masquerade = {}, failsafe = {} } = raw;
+  const controllerPorts = { ...DEFAULT_CONFIG.controllerPorts, ...raw.controllerPorts };
   return withEgressGroup({
     exemptions: { ...DEFAULT_CONFIG.exemptions, ...raw.exemptions },
     antiSpoofing: raw.antiSpoofing ?? DEFAULT_CONFIG.antiSpoofing,
@@ -124,7 +132,7 @@ function toConfig(raw: RawConfig): Config {
         ...(failsafe.ingress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.ingress),
         ...fromLoadBalancers(failsafe.loadBalancers ?? []),
       ],
-      egress: failsafe.egress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.egress,
+      egress: failsafe.egress?.map(toFailsafe) ?? defaultEgressFailsafe(controllerPorts),
     },
     kubeletKubeconfig: failsafe.kubeletKubeconfig ?? DEFAULT_CONFIG.kubeletKubeconfig,
     nodeCIDRs: raw.nodeCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.nodeCIDRs,
@@ -153,6 +161,7 @@ function toConfig(raw: RawConfig): Config {
       ...raw.boot,
       ssh: raw.boot?.ssh?.map(canonicalCidr) ?? DEFAULT_CONFIG.boot.ssh,
     },
+    controllerPorts,
     leaderElection: { ...DEFAULT_CONFIG.leaderElection, ...raw.leaderElection },
   });
 }

@@ -2,7 +2,7 @@
  * The agent's configuration (docs/semantics.md section 5, docs/configuration.md), with all defaults
  * in one place.
  */
-import { CONTROLLER_PORT } from './control-plane.ts';
+import { CONTROLLER_PORT, WEBHOOK_PORT } from './control-plane.ts';
 import { DEFAULT_EGRESS_CONFIG, type EgressConfig } from './egress/config.ts';
 import type { RolloutSettings } from './rollout.ts';
 
@@ -217,8 +217,16 @@ export interface Config {
    */
   readonly antreaStatus: boolean;
   readonly boot: BootConfig;
+  readonly controllerPorts: ControllerPorts;
   /** Read by controllers. */
   readonly leaderElection: LeaderElectionTimes;
+}
+
+/** At which ports the pods of controllers serve; both may be the same. */
+export interface ControllerPorts {
+  /** Agents, the aggregated API and other controllers. */
+  readonly agents: number;
+  readonly webhook: number;
 }
 
 /** How the controllers agree by a Lease on the one that leads; whole seconds. */
@@ -245,6 +253,21 @@ const clusterPorts: readonly FailsafeEntry[] = [
   { protocol: 'tcp', ports: [2379, 2380], peers: 'nodes' },
   { protocol: 'tcp', ports: [10250, 10250], peers: 'nodes' },
 ];
+
+const controllerPorts: ControllerPorts = { agents: CONTROLLER_PORT, webhook: WEBHOOK_PORT };
+
+/** The failsafe list of egress where the configuration has none. */
+export function defaultEgressFailsafe(ports: ControllerPorts): readonly FailsafeEntry[] {
+  const ofControllers = [...new Set([ports.agents, ports.webhook])];
+  return [
+    ...clusterPorts,
+    ...ofControllers.map(
+      (port): FailsafeEntry => ({ protocol: 'tcp', ports: [port, port], peers: 'controllers' }),
+    ),
+    { protocol: 'tcp', ports: [53, 53], peers: 'any' },
+    { protocol: 'udp', ports: [53, 53], peers: 'any' },
+  ];
+}
 
 export const DEFAULT_CONFIG: Config = {
   exemptions: {
@@ -285,13 +308,7 @@ export const DEFAULT_CONFIG: Config = {
       ...clusterPorts,
       { protocol: 'tcp', ports: [6443, 6443], peers: 'controllers', apiServer: true },
     ],
-    egress: [
-      ...clusterPorts,
-      { protocol: 'tcp', ports: [CONTROLLER_PORT, CONTROLLER_PORT], peers: 'controllers' },
-      { protocol: 'tcp', ports: [9443, 9443], peers: 'controllers' },
-      { protocol: 'tcp', ports: [53, 53], peers: 'any' },
-      { protocol: 'udp', ports: [53, 53], peers: 'any' },
-    ],
+    egress: defaultEgressFailsafe(controllerPorts),
   },
   kubeletKubeconfig: '',
   nodeCIDRs: [],
@@ -305,6 +322,7 @@ export const DEFAULT_CONFIG: Config = {
   rollout: null,
   antreaStatus: true,
   boot: { enabled: true, onError: 'minimal', ssh: [] },
+  controllerPorts,
   leaderElection: { leaseDuration: 15, renewDeadline: 10, retryPeriod: 2 },
 };
 

@@ -64,6 +64,7 @@ export const CONFIG_FIELDS = {
   rollout: 'whole',
   antreaStatus: 'plain',
   boot: { enabled: 'plain', onError: 'plain', ssh: ['plain'] },
+  controllerPorts: { agents: 'plain', webhook: 'plain' },
   leaderElection: { leaseDuration: 'plain', renewDeadline: 'plain', retryPeriod: 'plain' },
 } as const satisfies Record<keyof Config, KnownFields>;
 

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import type { ControllerOptions } from '../controller/run/controller-context.ts';
+import type { ControllerContext, ControllerOptions } from '../controller/run/controller-context.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { createLog } from '../lib/process/log.ts';
 import { type ListenAddress, toListenAddress } from '../lib/process/option-value.ts';
@@ -22,7 +22,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
     throw new CommandError(EXIT.usage, '--tls-ca-file: needs --tls-cert-file and --tls-key-file');
   }
   const listen = toListenAddress(options.listen, '--listen');
-  const webhook = webhookListen === undefined ? null : toListenAddress(webhookListen, '--webhook-listen');
+  const webhook = toWebhook(webhookListen, listen);
   if (metricsListen !== undefined) toListenAddress(metricsListen, '--metrics-listen');
   const peers = options.peer ?? [];
   for (const peer of peers) {
@@ -38,12 +38,19 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const kubeConfig = await openKubeConfig(options.kubeconfig);
   // The controller listens only after it has listed the cluster; whether it can is checked now.
   await checkListen(listen, '--listen');
-  if (webhook !== null) await checkListen(webhook, '--webhook-listen');
+  if (webhook !== null && webhook !== 'shared') await checkListen(webhook, '--webhook-listen');
   const log = createLog(options);
   const server = kubeConfig.getCurrentCluster()?.server;
   log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, ...gates, config });
   const { runController } = await import('../controller/run/controller.ts');
   return runController({ options, listen, webhook, peers, ...gates, config, kubeConfig, log });
+}
+
+/** Null: none is served. Port 0 is never the same twice. */
+function toWebhook(text: string | undefined, { host, port }: ListenAddress): ControllerContext['webhook'] {
+  if (text === undefined) return null;
+  const own = toListenAddress(text, '--webhook-listen');
+  return own.host === host && own.port === port && port !== 0 ? 'shared' : own;
 }
 
 async function checkListen({ host, port }: ListenAddress, option: string): Promise<void> {

@@ -71,7 +71,10 @@ function addController(program: Command, done: Done): void {
     )
     .option('--kubeconfig <file>', 'API server and credentials; default: those of the pod')
     .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', `:${CONTROLLER_PORT}`)
-    .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
+    .option(
+      '--webhook-listen <host:port>',
+      'serve admission webhooks (HTTPS): /mutate and /validate; may be that of --listen',
+    )
     .option(
       '--metrics-listen <host:port>',
       'serve /healthz and /readyz, and /metrics (Prometheus) to this machine alone; --listen serves /metrics to others',

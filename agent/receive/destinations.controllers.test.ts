@@ -34,16 +34,12 @@ describe('addresses of controllers from the API server', () => {
 
   it('are where agents find the controllers, of either family', () => {
     const found = controllersOf(withControllers(state, ['fd00::2', '10.1.0.1']));
-    assert.deepEqual(found, [
-      { host: '10.1.0.1', port: 8443 },
-      { host: 'fd00::2', port: 8443 },
-    ]);
+    assert.deepEqual(found, ['10.1.0.1', 'fd00::2']);
     assert.deepEqual([controllersOf(state), controllersOf(stateOf([])), controllersOf(null)], [[], [], []]);
   });
 
   it('are those, too, that the API server names while none answers, each once', () => {
-    const hosts = (...args: Parameters<typeof controllersOf>) =>
-      controllersOf(...args).map(({ host }) => host);
+    const hosts = controllersOf;
     const sent = withControllers(state, ['10.1.0.1', '10.1.0.2']);
     assert.deepEqual(hosts(sent, ['10.1.0.9', '10.1.0.2']), ['10.1.0.9', '10.1.0.2', '10.1.0.1']);
     assert.deepEqual(hosts(sent, null), ['10.1.0.1', '10.1.0.2']);

@@ -1,5 +1,4 @@
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
-import { CONTROLLER_PORT } from '../../apis/control-plane.ts';
 import { formatMembers, sameMembers, toMemberSet } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 
@@ -96,17 +95,18 @@ function compare(a: readonly number[], b: readonly number[]): number {
 const UNNAMED = 'controllers';
 
 /**
- * Where the controllers' pods serve, ready or not, as a controller sent them.
+ * The addresses of the controllers' pods, ready or not, as a controller sent them.
+ *
  * @param seen addresses that the API server named since no controller answers: where all of them
  *   are new pods, and kube-proxy of this node does not know it yet, no other leads to one
  */
 export function controllersOf(
   state: NodeState | null,
   seen: readonly string[] | null = null,
-): readonly Destination[] {
+): readonly string[] {
   const known = state?.addressSets.get(state.controllers);
   const sent = known === undefined ? [] : formatMembers(known.members);
-  return [...new Set([...(seen ?? []), ...sent])].map((host) => ({ host, port: CONTROLLER_PORT }));
+  return [...new Set([...(seen ?? []), ...sent])];
 }
 
 /**

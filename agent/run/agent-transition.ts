@@ -261,7 +261,7 @@ function seen(before: AgentState, now: OutageState): Transition {
   const message = 'no controller answers, and the API server has policies no more; their rules are removed';
   const line: AgentEffect = { kind: 'say', message, fields: { policies } };
   const known = controllersOf(before.folded?.state ?? before.last, before.seen.controllers);
-  const isElsewhere = state.seen.controllers?.some((one) => !known.some(({ host }) => host === one)) === true;
+  const isElsewhere = state.seen.controllers?.some((one) => !known.includes(one)) === true;
   return {
     state,
     effects: [

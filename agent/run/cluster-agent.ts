@@ -334,7 +334,8 @@ class ClusterAgent {
 
   #replicas(): readonly Destination[] {
     const { folded, seen } = this.#state;
-    return controllersOf(folded?.state ?? this.#saved.last, seen.controllers);
+    const hosts = controllersOf(folded?.state ?? this.#saved.last, seen.controllers);
+    return hosts.map((host) => ({ host, port: this.#options.config.controllerPorts.agents }));
   }
 
   #clusterEnforcement(): ClusterEnforcement {

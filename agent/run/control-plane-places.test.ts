@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
+import { parseConfig } from '../../apis/config-file.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
@@ -81,11 +82,17 @@ describe('the places of the control plane', () => {
       ['to-controller', 'peer', { kind: 'tcp', port: 8443 }],
       ['to-webhook', 'peer', { kind: 'tcp', port: 9443 }],
     ]);
+    const config = { controllerPorts: { agents: 8443, webhook: 10250 } };
+    const [, webhook] = places({ config }).inward(['10.0.0.3']);
+    assert.deepEqual(webhook?.target, { kind: 'tcp', port: 10250 });
   });
 
   it('are none where the configuration replaces the list', () => {
     const failsafe = { ingress: DEFAULT_CONFIG.failsafe.ingress, egress: [] };
     assert.deepEqual(listed(places({ config: { failsafe } })), []);
+    const { config } = parseConfig('controllerPorts: {agents: 10250}', 'c.yaml');
+    assert.ok(config !== null);
+    assert.equal(listed(places({ config: { ...config, kubeletKubeconfig: path() } })).length, 2);
   });
 
   it("follow the server of the kubelet's kubeconfig, and keep it when the file is away", async () => {

@@ -4,11 +4,10 @@ import { isIP } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Config,
-  DEFAULT_CONFIG,
+  defaultEgressFailsafe,
   type FailsafeEntry,
   type InwardProbeConfig,
 } from '../../apis/config.ts';
-import { WEBHOOK_PORT } from '../../apis/control-plane.ts';
 import { OWN_INWARD } from '../../apis/probes.ts';
 import { asFields, asList, type FieldMap } from '../../apis/schema/json-schema.ts';
 import type { Endpoints } from '../../apis/stream.ts';
@@ -75,8 +74,8 @@ export class ControlPlanePlaces {
 
   /** For the failsafe list of egress; empty if the configuration replaces it. */
   entries(): readonly FailsafeEntry[] {
-    const { failsafe } = this.#options.config;
-    return isDeepStrictEqual(failsafe.egress, DEFAULT_CONFIG.failsafe.egress)
+    const { failsafe, controllerPorts } = this.#options.config;
+    return isDeepStrictEqual(failsafe.egress, defaultEgressFailsafe(controllerPorts))
       ? failsafeEntries(this.#known())
       : [];
   }
@@ -120,11 +119,13 @@ export class ControlPlanePlaces {
    * the controller's webhooks.
    */
   inward(own: readonly string[]): InwardProbeConfig[] {
-    const controllers = this.#options.replicas().map(({ host, port }) => ({ address: host, port }));
+    const { replicas, config } = this.#options;
+    const controllers = replicas().map(({ host, port }) => ({ address: host, port }));
+    const { webhook } = config.controllerPorts;
     const servers: Readonly<Record<(typeof OWN_INWARD)[number], readonly Behind[]>> = {
       'to-api-server': this.#endpointsOf('tcp'),
       'to-controller': controllers,
-      'to-webhook': controllers.map(({ address }) => ({ address, port: WEBHOOK_PORT })),
+      'to-webhook': controllers.map(({ address }) => ({ address, port: webhook })),
     };
     return OWN_INWARD.flatMap((name): InwardProbeConfig[] => {
       const port = servers[name].find(({ address }) => own.includes(address))?.port;

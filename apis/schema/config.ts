@@ -286,6 +286,14 @@ export const CONFIG_SCHEMA: JsonSchema = {
         },
       },
     },
+    controllerPorts: {
+      type: 'object',
+      description: "The ports of the controllers' pods; both may be the same.",
+      properties: {
+        agents: { ...port, description: 'Agents, the aggregated API and other controllers.' },
+        webhook: { ...port, description: 'The webhook.' },
+      },
+    },
     leaderElection: {
       type: 'object',
       description: 'Of the controller: the Lease by which one of the controllers leads. Seconds.',

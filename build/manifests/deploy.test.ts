@@ -50,7 +50,7 @@ interface Manifest {
   readonly spec?: {
     readonly selector?: Readonly<Record<string, string>> & { readonly matchLabels?: Record<string, string> };
     readonly template?: { readonly metadata: Labelled; readonly spec: PodSpec };
-    readonly ports?: readonly { readonly port: number; readonly targetPort: string }[];
+    readonly ports?: readonly { readonly port: number; readonly targetPort: string | number }[];
     readonly service?: Service;
   };
 }
@@ -96,7 +96,7 @@ describe('deploy', () => {
 
   it('configures agents with valid settings', () => {
     const paths = globSync('deploy/kustomize/**/agent-config.yaml', { cwd: ROOT });
-    assert.equal(paths.length, 2);
+    assert.equal(paths.length, 3);
     for (const path of paths)
       assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
@@ -145,9 +145,10 @@ describe('deploy', () => {
   it('has Services with existing ports, and refers to no other Service', () => {
     const [service] = kinds(base, 'Service');
     const [controller] = kinds(base, 'Deployment').map(podOf);
-    const names = controller?.containers[0].ports?.map(({ name }) => name);
+    const { ports: named = [], args = [] } = controller?.containers[0] ?? {};
+    const served = [...named.map(({ name }) => name), ...args.map((arg) => /listen=:(\d+)$/.exec(arg)?.[1])];
     const ports = service?.spec?.ports ?? [];
-    for (const { targetPort } of ports) assert.ok(names?.includes(targetPort), targetPort);
+    for (const { targetPort } of ports) assert.ok(served.includes(`${targetPort}`), `${targetPort}`);
     const called = [
       API_SERVICE_TARGET,
       ...base.flatMap(({ webhooks = [] }) => webhooks.map(({ clientConfig }) => clientConfig.service)),

@@ -5,7 +5,12 @@ import type { TLSSocket } from 'node:tls';
 import type { NodeReport } from '../../apis/node-report.ts';
 import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
 import type { ListenAddress } from '../../lib/process/option-value.ts';
-import { ConnectionLimit, limitInFlight, OpenSockets } from '../../lib/process/server-connections.ts';
+import {
+  ConnectionLimit,
+  limitInFlight,
+  OpenSockets,
+  sourceOf,
+} from '../../lib/process/server-connections.ts';
 import { present } from '../../lib/sharing/present.ts';
 import type { ConsoleDocuments } from '../console/console-requests.ts';
 import { type Answer, type Failure, failure, writeAnswer } from './answer.ts';
@@ -68,6 +73,13 @@ export interface ControlPlaneOptions {
   readonly tls: ServerTls;
   /** Whether the client is the front proxy, of which longer heads are read; absent: none is. */
   readonly isFrontProxy?: (socket: TLSSocket) => boolean;
+  /**
+   * Takes requests of others that come to this port, before any other is asked; true: it answers.
+   * Called once, with what keeps the connection of each such request open. Absent: there are none.
+   */
+  readonly beside?: (
+    proven: (socket: Socket) => void,
+  ) => (request: IncomingMessage, response: ServerResponse) => boolean;
   /** Absent: no console is served. */
   readonly console?: ConsoleDocuments;
   /** Absent: no metrics are served. */
@@ -147,12 +159,14 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
   const server = createServer(
     serverOptions(tls, limits),
     limitInFlight((request, response) => {
+      if (beside?.(request, response) === true) return;
       serve(request, response).catch((error: unknown) => {
         onEvent({ kind: 'failed', path: request.url ?? '', error });
         response.destroy();
       });
     }),
   );
+  const beside = options.beside?.((socket) => connections.keep(socket, `webhook ${sourceOf(socket)}`));
   const sockets = new OpenSockets(server);
   const connections = new ConnectionLimit(server, {
     most: () => limits.connections + hub.nodeCount,

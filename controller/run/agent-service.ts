@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { CONTROLLER_ACCOUNT, CONTROLLER_PORT, WEBHOOK_PORT } from '../../apis/control-plane.ts';
+import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { ControllerState } from '../../apis/controller-state.ts';
 import type { ClusterObjects, NamespacedName } from '../../apis/objects.ts';
 import type { ProbeUpdate, QuestionUpdate } from '../../apis/stream.ts';
@@ -37,6 +37,7 @@ import {
 import type { ControllerConsole } from './controller-console.ts';
 import { type ControllerContext, hasEgress, type ProcessContext } from './controller-context.ts';
 import { controllerLog } from './controller-log.ts';
+import type { WebhookService } from './controller-webhook.ts';
 import type { ControllerLead } from './lead.ts';
 import type { OtherControllers, ReportDelivery } from './peers.ts';
 import type { ControllerView } from './view.ts';
@@ -44,7 +45,7 @@ import type { ControllerView } from './view.ts';
 /** The parts of the server that answer, as they are given. */
 type Answering =
   | ('hub' | 'reports' | 'isOpen' | 'refusesAgents' | 'onReport' | 'onEvent' | 'ignoredAddresses')
-  | ('leases' | 'probes' | 'nodeQuestions' | 'console' | 'controllers');
+  | ('leases' | 'probes' | 'nodeQuestions' | 'console' | 'controllers' | 'beside');
 
 interface AgentServiceOptions extends Pick<ControlPlaneOptions, Answering> {
   /** For TokenReviews and SubjectAccessReviews; others must not have to wait behind them. */
@@ -166,6 +167,8 @@ interface ControllerAgentsOptions {
   readonly peers: Pick<OtherControllers, 'probes' | 'states'>;
   readonly nodeQuestions: NodeQuestionService;
   readonly console: Pick<ControllerConsole, 'documents'>;
+  /** Where it has no port of its own. */
+  readonly webhook: () => Pick<WebhookService, 'share'>;
   /** Whether others than scrapers of the controller's own metrics are answered. */
   readonly isOpen: () => boolean;
   /** This controller's own state. */
@@ -192,6 +195,7 @@ export function controllerAgents(options: ControllerAgentsOptions): AgentService
     ignoredAddresses: (node) => view.compiling.ignoredAddresses(node),
     reports: view.reports,
     ...(hasEgress(context) ? { leases: heartbeats, acceptor: heartbeats.acceptor } : {}),
+    ...(context.webhook === 'shared' ? { beside: (proven) => options.webhook().share(proven) } : {}),
     probes: inwardProbing(options, () => service),
     nodeQuestions: options.nodeQuestions,
     console: options.console.documents,
@@ -220,8 +224,8 @@ function inwardProbing(
     probes: context.config.guard.inward,
     addressesOf,
     ownPort(name, node) {
-      if (name === 'to-controller') return CONTROLLER_PORT;
-      if (name === 'to-webhook') return WEBHOOK_PORT;
+      if (name === 'to-controller') return context.config.controllerPorts.agents;
+      if (name === 'to-webhook') return context.config.controllerPorts.webhook;
       return apiServerPort(compiling.snapshot?.objects ?? null, addressesOf(node));
     },
     isLeader: () => lead.isLeader(),

@@ -34,7 +34,8 @@ export interface ControllerOptions {
 export interface ControllerContext {
   readonly options: ControllerOptions;
   readonly listen: ListenAddress;
-  readonly webhook: ListenAddress | null;
+  /** `shared`: at `listen`. Null: there is none. */
+  readonly webhook: ListenAddress | 'shared' | null;
   /** Other controllers besides those in pods: HOST:PORT each. */
   readonly peers: readonly string[];
   /** `--feature-gates`; null: use the cluster's. */

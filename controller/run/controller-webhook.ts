@@ -18,6 +18,7 @@ import { type Changes, latestWorld } from '../webhook/latest.ts';
 import { masquerader } from '../webhook/risks.ts';
 import {
   KEEP_REFUSED_USE,
+  sharedWebhook,
   USE_QUEUE,
   useRight,
   type WebhookOptions,
@@ -120,6 +121,12 @@ export class WebhookService {
     if (this.#isClosed) this.close();
     const address = server.address();
     return typeof address === 'object' ? address?.port : port;
+  }
+
+  /** As `listen`, on the port of another server: see sharedWebhook. */
+  share(proven: Parameters<typeof sharedWebhook>[1]): ReturnType<typeof sharedWebhook> {
+    this.#admission.start();
+    return sharedWebhook({ ...this.#options, admit: this.#admission.admit.bind(this.#admission) }, proven);
   }
 
   /** For new connections. */

@@ -151,7 +151,8 @@ function certificateSource(
     return givenCertificate({ certFile, keyFile, caFile }, context.webhook !== null, options);
   const { service, request, clock, trusted, paths, ...events } = options;
   const host = `${service.name}.${service.namespace}.svc`;
-  const hosts = [context.listen.host, context.webhook?.host].filter(
+  const { listen, webhook } = context;
+  const hosts = [listen.host, webhook === 'shared' ? undefined : webhook?.host].filter(
     (host) => host !== undefined && !/^[0:.]+$/.test(host),
   );
   const names = new Set([host, `${host}.cluster.local`, 'localhost', '127.0.0.1', '::1', ...hosts]);

@@ -97,7 +97,7 @@ export class ControllerServe {
   async listenForWebhooks(): Promise<void> {
     const { certificate } = this.credentials;
     const { webhook, log } = this.#options.context;
-    if (webhook === null || certificate === null) return;
+    if (webhook === null || webhook === 'shared' || certificate === null) return;
     const port = await this.webhook.listen(webhook, certificate);
     log.info('serving webhooks', { port });
   }
@@ -222,6 +222,7 @@ export class ControllerServe {
       peers: this.peers,
       nodeQuestions: this.#questions,
       console: this.console,
+      webhook: () => this.webhook,
       isOpen: () => this.#options.life().isServing,
       own: () => this.#ownState(),
     });

@@ -106,6 +106,22 @@ function stepOf({ url = '' }: IncomingMessage, options: WebhookOptions): Admissi
 }
 
 /**
+ * As webhookHandler, for the server of another port: takes the requests that the API server sent,
+ * and returns false for all others.
+ */
+export function sharedWebhook(
+  options: WebhookOptions,
+  proven: (socket: IncomingMessage['socket']) => void,
+): (request: IncomingMessage, response: ServerResponse) => boolean {
+  const handler = webhookHandler(options, proven);
+  return (request, response) => {
+    const isOurs = stepOf(request, options) !== null;
+    if (isOurs) handler(request, response);
+    return isOurs;
+  };
+}
+
+/**
  * The server, not listening yet. `tls` has key and cert, which setSecureContext replaces while it
  * runs.
  */

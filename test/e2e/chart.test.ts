@@ -162,6 +162,21 @@ describe('deploy/chart', function () {
     });
   }
 
+  it('has the ports of agentConfig, as overlay one-port, and where NetworkPolicies deny by default', async () => {
+    const set = ['agents', 'webhook'].map((name) => `agentConfig.controllerPorts.${name}=10250`);
+    const expected = parse(await kustomize('overlays/one-port'));
+    expected.delete('Namespace /nodewall-system');
+    assert.deepEqual(parse(await template(...set)), expected);
+    const opened = parse(await template(...set, 'networkPolicies.enabled=true'));
+    const { spec } = opened.get('NetworkPolicy nodewall-system/nodewall-controller') as unknown as {
+      spec: { ingress: { ports: { port: number }[] }[] };
+    };
+    assert.deepEqual(
+      spec.ingress[0]?.ports.map(({ port }) => port),
+      [10250, 10250, 8080],
+    );
+  });
+
   it('has the dashboards of deploy/monitoring, where and as the sidecar of a cluster looks for them', async () => {
     const text = await template(
       'dashboards.enabled=true',

@@ -55,6 +55,7 @@ export function chartFiles(): ChartFiles {
   templates.set('dashboards.yaml', dashboards);
   addValues(find(templates, { kind: 'Deployment', name: 'nodewall-controller' }), 'controller');
   addValues(find(templates, { kind: 'DaemonSet', name: 'nodewall-agent' }), 'agent');
+  addPorts(templates);
   addMonitoringValues(templates);
   find(templates, { kind: 'Namespace', name: 'nodewall-system' })[0]?.only('.Values.namespace.create');
   for (const each of templates.get('crds.yaml') ?? []) {
@@ -154,6 +155,22 @@ function addValues(found: readonly TemplateDocument[], name: 'controller' | 'age
     pod,
     '{{- with .Values.images.pullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 8 }}\n      {{- end }}',
   );
+}
+
+/** The ports of agentConfig, which are those of overlay one-port too. */
+function addPorts(templates: Templates): void {
+  const [agents, webhook] = ['agents', 'webhook'].map((name) => `{{ include "nodewall.${name}Port" . }}`);
+  assert.ok(agents !== undefined && webhook !== undefined);
+  const [controller] = find(templates, { kind: 'Deployment', name: 'nodewall-controller' });
+  const container = ['spec', 'template', 'spec', 'containers', 0];
+  controller?.put([...container, 'args', 1], `--listen=:${agents}`);
+  controller?.put([...container, 'args', 2], `--webhook-listen=:${webhook}`);
+  controller?.put([...container, 'ports', 0, 'containerPort'], agents);
+  const [service] = find(templates, { kind: 'Service', name: 'nodewall-controller' });
+  service?.put(['spec', 'ports', 1, 'targetPort'], webhook);
+  const [opened] = find(templates, { kind: 'NetworkPolicy', name: 'nodewall-controller' });
+  for (const [index, port] of [agents, webhook].entries())
+    opened?.put(['spec', 'ingress', 0, 'ports', index, 'port'], port);
 }
 
 /** The labels by which the Prometheus Operator and Grafana's sidecar find objects. */

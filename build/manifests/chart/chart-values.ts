@@ -78,7 +78,7 @@ export function chartValues(initial: Initial): Readonly<Record<string, ChartValu
     }),
     agent: group({ resources: value('Resources of the agent.', initial.agentResources, RESOURCES) }),
     agentConfig: value(
-      'The configuration of agents and controllers (docs/configuration.md). `dataplane: iptables` gives the agents what they need for it.',
+      'The configuration of agents and controllers (docs/configuration.md). `dataplane: iptables` gives the agents what they need for it; `controllerPorts` are the ports of the controllers.',
       initial.agentConfig,
       helmSchema(CONFIG_SCHEMA),
     ),

@@ -6,6 +6,9 @@
 {{ printf "%s\n" (toYaml .Values.agentConfig) }}
 {{- end }}
 
+{{- define "nodewall.agentsPort" -}}{{ (.Values.agentConfig.controllerPorts).agents | default 8443 }}{{- end }}
+{{- define "nodewall.webhookPort" -}}{{ (.Values.agentConfig.controllerPorts).webhook | default 9443 }}{{- end }}
+
 {{- /*
 The name has the hash of the content, so that a change rolls through the nodes, and an older release finds what it had.
 The hash is that of kustomize, which leaves the name out of it.
