@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import { Lane } from '../../lib/process/lane.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { Applied, Reconciler } from './dataplane.ts';
+import type { Applied, Reconciler } from './reconciler-interface.ts';
 
 /** The elements of a dataplane that keep the deadline of a trial (agent/render/deadline.ts). */
 export interface DeadlineKernel {

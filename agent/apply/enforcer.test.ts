@@ -9,10 +9,10 @@ import { toNftError } from '../../test/fake/table.ts';
 import { tamper } from '../../test/fake/third-party.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';
-import { type Applied, FamilyError, RefusedError } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { envelopeOf } from './envelope.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
+import { type Applied, FamilyError, RefusedError } from './reconciler-interface.ts';
 
 /** An enforcer with the fake kernel, and everything that it reported. */
 function setUp({

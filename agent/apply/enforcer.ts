@@ -3,8 +3,8 @@ import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { toError } from '../../lib/sharing/error.ts';
 import { RenderError } from '../render/rule-chain.ts';
-import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { changedPolicies, type Envelope, type Forms, policyKey, substituteForms } from './envelope.ts';
+import { type Applied, type Reconciler, RefusedError } from './reconciler-interface.ts';
 
 /**
  * The state in force: the submitted one, with the failed policies in their last good version or

@@ -4,7 +4,6 @@ import type { RuleSource } from '../../apis/compiled.ts';
 import { errorMessage } from '../../lib/sharing/error.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 import { BASE_CHAINS } from '../render/topology.ts';
-import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { ChainDigests, changedChains, isIn } from './netlink/chain-digests.ts';
 import {
   type ChainReading,
@@ -32,6 +31,7 @@ import {
   type Transaction,
   transaction,
 } from './plan/transaction.ts';
+import { type Applied, type Reconciler, RefusedError } from './reconciler-interface.ts';
 
 interface NftApplied extends Applied {
   /** The transaction behind `change`. */

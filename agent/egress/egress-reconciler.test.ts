@@ -4,7 +4,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
-import { type Applied, RefusedError } from '../apply/dataplane.ts';
+import { type Applied, RefusedError } from '../apply/reconciler-interface.ts';
 import { render } from '../render/render.ts';
 import { EgressReconciler } from './egress-reconciler.ts';
 import { NO_NETSTATE } from './render/netstate.ts';

@@ -1,6 +1,6 @@
 import type { Netstate } from '../../apis/egress/netstate.ts';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
-import type { Applied, Reconciler } from '../apply/dataplane.ts';
+import type { Applied, Reconciler } from '../apply/reconciler-interface.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 import { type EndedConnections, endedConnections } from './lingering.ts';
 

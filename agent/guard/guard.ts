@@ -2,9 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
-import { lackingFamily } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
+import { lackingFamily } from '../apply/reconciler-interface.ts';
 import type { GuardFile } from './guard-file.ts';
 import { toLastCounted, toMemory, toRollbacks } from './guard-file.ts';
 import {

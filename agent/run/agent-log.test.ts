@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { IpsetError } from 'ipset-ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { FamilyError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { envelopeOf } from '../apply/envelope.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
+import { FamilyError } from '../apply/reconciler-interface.ts';
 import { AgentLog } from './agent-log.ts';
 
 const NO_IPV6 = new IptablesError('UNKNOWN', 'ip6tables-save: Address family not supported');

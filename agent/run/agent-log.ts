@@ -3,10 +3,10 @@ import { NftError } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { FamilyError, RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/envelope.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
+import { FamilyError, RefusedError } from '../apply/reconciler-interface.ts';
 import { RenderError } from '../render/rule-chain.ts';
 
 const KNOWN = [RefusedError, RenderError, NftError, IptablesError, IpsetError, FamilyError];

@@ -19,9 +19,9 @@ import {
   nodeState,
   stateOf,
 } from '../../test/fake/node-state.ts';
-import { RefusedError } from '../apply/dataplane.ts';
 import { type Enforced, Enforcer } from '../apply/enforcer.ts';
 import { envelopeOf, withResolved } from '../apply/envelope.ts';
+import { RefusedError } from '../apply/reconciler-interface.ts';
 import type { DataplaneOptions, Running } from '../dataplane/dataplane.ts';
 import type { AgentExtension } from '../extension/agent-extension.ts';
 import { AgentLog } from './agent-log.ts';

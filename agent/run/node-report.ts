@@ -14,9 +14,9 @@ import {
   type RuleTotal,
   type TriedPolicy,
 } from '../../apis/node-report.ts';
-import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/envelope.ts';
+import { RefusedError } from '../apply/reconciler-interface.ts';
 import type { GuardReport } from '../guard/holds.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { RenderError } from '../render/rule-chain.ts';

@@ -4,7 +4,7 @@
  * about 7 s each.
  */
 
-import { leakedDuring } from '../../test/kernel/flood.ts';
+import { leakedDuring } from '../../test/kernel/flood-tool.ts';
 import { createTopology } from '../../test/netns/topology.ts';
 
 const TIME = 6_000;

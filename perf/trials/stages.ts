@@ -4,11 +4,11 @@
  */
 
 import { Netlink } from 'nftables-napi';
-import type { Reconciler } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { iptablesTools } from '../../agent/apply/iptables/tools.ts';
 import { netlinkKernel } from '../../agent/apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
+import type { Reconciler } from '../../agent/apply/reconciler-interface.ts';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';
 import { renderer } from '../../agent/render/render.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ClusterOfNodes, Machine } from '../cluster/cluster-of-nodes.ts';
-import { leakedDuring } from '../kernel/flood.ts';
+import { leakedDuring } from '../kernel/flood-tool.ts';
 import { createParty, type Party } from '../kernel/passed-by-party.ts';
 import { until } from '../kernel/until.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { RefusedError } from '../../agent/apply/dataplane.ts';
 import { readSets } from '../../agent/apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { IptablesCounters } from '../../agent/apply/iptables/saved.ts';
+import { RefusedError } from '../../agent/apply/reconciler-interface.ts';
 import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import {

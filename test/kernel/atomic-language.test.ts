@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Dataplane, EITHER_IPTABLES, forEachDataplane, itForAny, NFTABLES } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
-import { type FloodTarget, floodTime, passedDuring } from './flood.ts';
+import { type FloodTarget, floodTime, passedDuring } from './flood-tool.ts';
 import { cidr, type PolicyOptions, policy, type Rule, tcp, udp } from './manifests.ts';
 import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type Dataplane, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
-import { floodTime, passedDuring } from './flood.ts';
+import { floodTime, passedDuring } from './flood-tool.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
 import { withVariations } from './variations.ts';
 

@@ -12,7 +12,7 @@ import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { leakedDuring } from './flood.ts';
+import { leakedDuring } from './flood-tool.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp, udp } from './manifests.ts';
 import { until } from './until.ts';
 

@@ -15,7 +15,7 @@ import {
 } from './dataplane.ts';
 import { draw, PLAN } from './drawn.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { passedDuring } from './flood.ts';
+import { passedDuring } from './flood-tool.ts';
 import type { Verdict } from './flow.ts';
 import { everything, installForeignRules } from './foreign-rules.ts';
 import { addStaleChains } from './iptables.ts';

@@ -6,7 +6,7 @@
 import { once } from 'node:events';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
-import { flood } from './flood.ts';
+import { flood } from './flood-tool.ts';
 
 export interface LabPod {
   readonly name: string;

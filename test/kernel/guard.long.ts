@@ -9,7 +9,7 @@ import { CLIENT_INTERFACE } from '../netns/topology.ts';
 import { toState } from '../properties/pipeline.ts';
 import { clientControlPlane } from './client-control-plane.ts';
 import { type Dataplane, dataplaneSuite, EITHER_IPTABLES, NFTABLES } from './dataplane.ts';
-import { type FloodCount, passedDuring } from './flood.ts';
+import { type FloodCount, passedDuring } from './flood-tool.ts';
 import { CLOSED, GuardLanes, type Lane } from './guard-lanes.ts';
 import { GuardedNode } from './guarded-node.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';

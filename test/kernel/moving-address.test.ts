@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
-import { floodTime, passedDuring } from './flood.ts';
+import { floodTime, passedDuring } from './flood-tool.ts';
 import { policy, type Rule, udp } from './manifests.ts';
 import { withVariations } from './variations.ts';
 

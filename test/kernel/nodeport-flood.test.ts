@@ -12,7 +12,7 @@ import {
   IPTABLES_NFT,
   NFTABLES,
 } from './dataplane.ts';
-import { floodTime, passedDuring } from './flood.ts';
+import { floodTime, passedDuring } from './flood-tool.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
 import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { NODEWALL } from '../program.ts';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { passedDuring } from './flood.ts';
+import { passedDuring } from './flood-tool.ts';
 import { policy, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';
 import { observe } from './verdicts.ts';

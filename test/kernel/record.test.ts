@@ -9,7 +9,7 @@ import { addressPlan } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { passedDuring } from './flood.ts';
+import { passedDuring } from './flood-tool.ts';
 import type { Flow } from './flow.ts';
 import { policy, type Rule, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';

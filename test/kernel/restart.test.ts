@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rename } from 'node:fs/promises';
 import { EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { leakedDuring } from './flood.ts';
+import { leakedDuring } from './flood-tool.ts';
 import { policy, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';
 

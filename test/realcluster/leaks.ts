@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RealCluster } from '../../build/cluster/cluster.ts';
-import { type FloodCount, passedDuring } from '../kernel/flood.ts';
+import { type FloodCount, passedDuring } from '../kernel/flood-tool.ts';
 import { type StreamCount, startStream } from './stream.ts';
 
 /** UDP and TCP; CLOSED is what the flood is sent to. */

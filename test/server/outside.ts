@@ -1,4 +1,4 @@
-import { flood } from '../kernel/flood.ts';
+import { flood } from '../kernel/flood-tool.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 
 export const ADDRESSES = {

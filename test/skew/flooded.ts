@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Flooded, type FloodTarget, passedDuring } from '../kernel/flood.ts';
+import { type Flooded, type FloodTarget, passedDuring } from '../kernel/flood-tool.ts';
 
 /**
  * Floods a port that must be closed throughout, and one that must be open: the action must let

@@ -7,7 +7,7 @@ import {
   type IptablesRuleset,
   type IptablesTable,
 } from '../../render/iptables/tables.ts';
-import { type DataplaneChange, RefusedError } from '../dataplane.ts';
+import { type DataplaneChange, RefusedError } from '../reconciler-interface.ts';
 import { holdable, type KernelSet } from './kernel-set.ts';
 import {
   holdsSavedChain,

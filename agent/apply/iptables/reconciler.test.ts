@@ -8,7 +8,7 @@ import { addressSet, iptablesRuleset, RULESET, withSets } from '../../../test/fa
 import { checkAsync } from '../../../test/properties/runs.ts';
 import { ipsetDeadline } from '../../dataplane/iptables/iptables-dataplane.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
-import { RefusedError } from '../dataplane.ts';
+import { RefusedError } from '../reconciler-interface.ts';
 import { IptablesReconciler } from './reconciler.ts';
 import { IptablesError, type IptablesTools, toIptablesError } from './tools.ts';
 

@@ -8,7 +8,7 @@ import {
   FamilyError,
   type Reconciler,
   RefusedError,
-} from '../dataplane.ts';
+} from '../reconciler-interface.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
 import {
   blame,

@@ -1,6 +1,6 @@
 import { type Chain, type NamedSet, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { ChainVerdict, VerdictMap } from '../../render/verdict-map.ts';
-import type { DataplaneChange } from '../dataplane.ts';
+import type { DataplaneChange } from '../reconciler-interface.ts';
 import { BATCH_ELEMENTS, type Command, commandText, type ElementsCommand, elementCount } from './command.ts';
 import {
   type CurrentChain,

@@ -1,12 +1,12 @@
 import type { Ipset, RestoreOperation } from 'ipset-ts';
 import type { Family } from '../../../lib/net/address.ts';
-import type { Reconciler } from '../../apply/dataplane.ts';
 import { DeadlineKeeper, type DeadlineKernel, withDeadline } from '../../apply/deadline.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
 import { entries, holdable, ipsetMemberCount } from '../../apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import { IptablesCounters } from '../../apply/iptables/saved.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
+import type { Reconciler } from '../../apply/reconciler-interface.ts';
 import type { CountedTable } from '../../record/accounting.ts';
 import type { CountSource, Readings } from '../../record/counters.ts';
 import { iptablesRenderer } from '../../render/iptables/render.ts';

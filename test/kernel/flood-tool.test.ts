@@ -1,14 +1,14 @@
 /** The flood sees a leak where there is one, and none where there is none. */
 import assert from 'node:assert/strict';
 import { createTopology, type Topology } from '../netns/topology.ts';
-import { leakedDuring, passedDuring } from './flood.ts';
+import { leakedDuring, passedDuring } from './flood-tool.ts';
 import { kernelSuite } from './kernel-suite.ts';
 
 const FILL = 'add rule inet nodewall input udp dport 9 drop\nadd rule inet nodewall input tcp dport 9 drop\n';
 const FLUSH = 'flush chain inet nodewall input\n';
 const TABLE = 'table inet nodewall { chain input { type filter hook input priority filter; }; }\n';
 
-kernelSuite('flood', () => {
+kernelSuite('flood tool', () => {
   let topology: Topology;
   before(async () => {
     topology = await createTopology();
