@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { basename, dirname, join, matchesGlob, relative } from 'node:path';
+import { dirname, join, matchesGlob, relative } from 'node:path';
 import { filesBelow, foldersIn, ROOT } from './source-file.ts';
 import { isWithin, WORKSPACES } from './zones.ts';
 
@@ -10,7 +10,7 @@ const STAGE_PARENTS = ['build', 'controller', 'agent', 'lib'];
 const INDEXES: Readonly<Record<string, string>> = { docs: 'docs/index.md' };
 /** Folders whose READMEs name all files: the product, and the means of its tests. */
 const LISTED = [
-  ...['agent', 'apis', 'build', 'cli', 'controller', 'lib'],
+  ...['agent', 'apis', 'build', 'cli', 'console', 'controller', 'lib'],
   ...['cluster', 'fake', 'faults', 'generate', 'oracle', 'properties', 'tracer'].map(
     (name) => `test/${name}`,
   ),
@@ -21,6 +21,10 @@ const RELATIVE = /(?:\/\*\*\s*(?:\*\s*)?|^\s*\/\/ )(?:What|Who|Of) /m;
 /** Only what starts the program. */
 const WITHOUT_README = ['bin'];
 const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
+/** Tests are named for their source; test/README.md has the long ones (suites.test.ts). */
+const SOURCE = /(?<!\.(?:test|long))\.(ts|c|cc)$/;
+/** A file name with a star and something else. */
+const PATTERN = /(?:\w[^/]*\*|\*[^/]*\w+)[^/]*\.\w+$/;
 /** A line of comment alone; code is biome's business. */
 const COMMENT = /^\s*(\/\/|\/?\*)/;
 /** Columns of a comment. */
@@ -50,15 +54,20 @@ describe('files', () => {
 
   it('are named in the README of their folder, or of the one above', () => {
     const named = files.filter(
-      (path) => /\.(ts|c|cc)$/.test(path) && !path.endsWith('.test.ts') && isListed(path),
+      (path) => SOURCE.test(path) && LISTED.some((folder) => isWithin(folder, path)),
     );
-    assert.ok(named.length > 700, `${named.length}`);
+    assert.ok(named.length > 800, `${named.length}`);
     assert.deepEqual(
       named.filter((path) => !isNamed(path, files)),
       [],
     );
-    for (const unnamed of ['agent/run/other.ts', 'apis/schema.ts', 'controller/run/parts.ts'])
+    for (const unnamed of [
+      'agent/run/other.ts',
+      'agent/apply/netlink/other.ts',
+      'agent/apply/plan/enforcer.ts',
+    ])
       assert.ok(!isNamed(unnamed, files), unnamed);
+    assert.ok(isNamed('agent/apply/netlink/encode-other.ts', files));
   });
 
   it('have names for their content', () => {
@@ -135,16 +144,9 @@ describe('files', () => {
   });
 });
 
-/** Workspaces have their own structure; READMEs of folders of tests say what the folder is for. */
-function isListed(path: string): boolean {
-  const workspaces = Object.values(WORKSPACES);
-  const isInside = (folder: string): boolean => isWithin(folder, path);
-  return LISTED.some(isInside) && !workspaces.some(isInside);
-}
-
 /**
- * Whether a README names the file, a pattern for it (`netlink/encode-*.ts`), or the folder without
- * a README that it is in.
+ * Whether a README names the file by its path from there, or by a pattern for a part of its name
+ * (`netlink/encode-*.ts`). The name of its folder says nothing of the file.
  */
 function isNamed(path: string, files: readonly string[]): boolean {
   let folder = dirname(path);
@@ -152,10 +154,5 @@ function isNamed(path: string, files: readonly string[]): boolean {
   const readme = readFileSync(join(ROOT, folder, 'README.md'), 'utf8');
   const below = relative(folder, path);
   const words = readme.split(/[\s`|(),:;]+/).map((word) => word.replace(/^\[|[\].]+$/g, ''));
-  const [first = ''] = below.split('/');
-  return (
-    words.some((word) => word === below || word.endsWith(`/${basename(path)}`) || word === basename(path)) ||
-    words.some((word) => word.includes('*') && matchesGlob(below, word)) ||
-    (first !== below && words.some((word) => word === `${first}/` || word === first))
-  );
+  return words.some((word) => word === below || (PATTERN.test(word) && matchesGlob(below, word)));
 }
