@@ -62,8 +62,8 @@ const JOBS: { readonly [suite: string]: number } = {
  * others.
  */
 const FIRST: readonly string[] = [
-  ...['story-changes', 'story-failures', 'controllers', 'story-accidents', 'asked-cluster'],
-  ...['api-server', 'simulated-agents', 'story-faults', 'uninstall', 'agents', 'egress'],
+  ...['api-server', 'story-changes', 'controllers', 'story-failures', 'asked-cluster'],
+  ...['story-accidents', 'simulated-agents', 'story-faults', 'uninstall', 'agents', 'egress'],
   ...['guard-deadline', 'cluster-agent', 'kinds', 'record', 'names', 'interfaces', 'dataplanes'],
   ...['atomic-language', 'demo', 'controller'],
 ];

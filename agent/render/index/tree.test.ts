@@ -93,6 +93,17 @@ function portsOf({ services }: CompiledRule): readonly PortRange[] | null {
     : services.flatMap((one) => ('ports' in one && one.ports ? [one.ports] : []));
 }
 
+/** The rules that can match a packet to each of the ports, in order. */
+function expectedAt(entries: readonly IndexRule[], ports: readonly number[]): readonly Set<string>[] {
+  const found = ports.map(() => new Set<string>());
+  for (const { chain, rule } of entries)
+    for (const [first, last] of portsOf(rule) ?? [[0, 65_535] as const])
+      ports.forEach((port, i) => {
+        if (first <= port && port <= last) found[i]?.add(chain);
+      });
+  return found;
+}
+
 /**
  * Evaluates packets to these ports: each must meet all rules that can match it, in order. Returns
  * the longest and the deepest walk.
@@ -103,18 +114,13 @@ function longest(
   ports: readonly number[],
 ): Omit<Walk, 'tried'> {
   const walk = walker(found);
-  const ranges = entries.map(({ rule }) => portsOf(rule));
+  const expected = expectedAt(entries, ports);
   let [walked, depth] = [0, 0];
-  for (const port of ports) {
+  for (const [i, port] of ports.entries()) {
     const one = walk(port);
     walked = Math.max(walked, one.walked);
     depth = Math.max(depth, one.depth);
-    const wanted = new Set(
-      entries.flatMap(({ chain }, i) => {
-        const own = ranges[i] ?? null;
-        return own === null || own.some(([first, last]) => first <= port && port <= last) ? [chain] : [];
-      }),
-    );
+    const wanted = expected[i] ?? new Set();
     // A list may contain other rules too.
     const tried = one.tried.filter((chain) => wanted.has(chain));
     assert.deepEqual(tried, [...wanted], `port ${port}`);
