@@ -4,6 +4,7 @@ import { emptyNodeState, type NodeState } from '../../apis/compiled.ts';
 import { fakeNodeEgress } from '../../test/fake/egress-objects.ts';
 import { GuardWorld } from '../../test/fake/guard-world.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
+import { cases } from '../../test/properties/runs.ts';
 import type { GuardState, GuardTimes } from './guard-state.ts';
 import { guardStep } from './guard-step.ts';
 import { holdText } from './holds.ts';
@@ -394,7 +395,7 @@ describe('step of guarded apply', () => {
         pass(world, 700_000);
         assert.equal(world.applies.length, count, 'no flapping');
       }),
-      { numRuns: 1_500 },
+      { numRuns: cases(3_000) },
     );
   });
 });

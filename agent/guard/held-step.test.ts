@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { GuardWorld } from '../../test/fake/guard-world.ts';
+import { cases } from '../../test/properties/runs.ts';
 
 const PROBES = ['api-server', 'controller', 'dns', 'ssh'] as const;
 
@@ -252,7 +253,7 @@ describe('proof before a trial', () => {
         assert.ok(world.isSettled);
         assert.deepEqual(world.saved, world.wanted, 'good changes are confirmed in the end');
       }),
-      { numRuns: 1_000 },
+      { numRuns: cases(2_000) },
     );
   });
 });

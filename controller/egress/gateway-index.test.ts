@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { finish } from '../../lib/sharing/stepwise.ts';
+import { cases } from '../../test/properties/runs.ts';
 import { Gateways } from './gateway-index.ts';
 import type { Served } from './route.ts';
 
@@ -102,7 +103,7 @@ describe('gateways', () => {
           before = now;
         }
       }),
-      { numRuns: 500 },
+      { numRuns: cases(1_000) },
     );
   });
 });

@@ -71,7 +71,7 @@ describe('text of others without credentials', () => {
       'a@',
       'password is ',
     ];
-    for (const piece of pieces) redact(`${piece.repeat(100_000)}x`);
-    redact(`token${' '.repeat(300_000)},`);
+    for (const piece of pieces) redact(`${piece.repeat(30_000)}x`);
+    redact(`token${' '.repeat(100_000)},`);
   });
 });

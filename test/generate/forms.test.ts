@@ -15,7 +15,7 @@ import { cases } from '../properties/runs.ts';
 import type { AddressPlan, Feature, Scenario } from './scenario.ts';
 import { ALL_FEATURES, sample } from './scenario.ts';
 
-const sampleCount = cases(800);
+const sampleCount = cases(1280);
 const size = 8;
 const plan: AddressPlan = {
   nodeAddresses: [{ v4: '10.77.0.1', v6: 'fd77::1' }],
@@ -289,8 +289,8 @@ function formsWith(isWanted: (feature: Feature) => boolean): string[] {
 }
 
 /** Forty scenarios without flows have all forms of their features; mostly far fewer do. */
-const mostDrawn = cases(200);
-const leastDrawn = cases(70);
+const mostDrawn = cases(320);
+const leastDrawn = cases(112);
 
 /** The forms seen in scenarios of those features: in few, and in more while one is missing. */
 function formsOf(features: readonly Feature[]): string[] {

@@ -6,7 +6,7 @@ import fc from 'fast-check';
  * `npm test` tries this part of the cases that a property names, with fresh seeds; `npm run
  * test:long` tries ten times all of them.
  */
-const SHARE = 1 / 5;
+const SHARE = 1 / 8;
 
 /** So many by default, NODEWALL_RUNS times as many where that is set. */
 export function runs(count: number): number {

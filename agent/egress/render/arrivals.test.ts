@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { EgressArrival, NodeEgress, TunnelEnd } from '../../../apis/egress/node-egress.ts';
 import { BucketMap } from '../../../lib/sharing/bucket-map.ts';
 import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
+import { cases } from '../../../test/properties/runs.ts';
 import { mapLines } from '../../render/nft-text.ts';
 import type { VerdictMap } from '../../render/verdict-map.ts';
 import { ArrivalRenderer, type RenderedArrivals } from './arrivals.ts';
@@ -108,7 +109,7 @@ describe('what a gateway takes, state after state', () => {
           assert.deepEqual(netstateOf(node, HOST), toNetstate(node, HOST));
         }
       }),
-      { numRuns: 300 },
+      { numRuns: cases(500) },
     );
   });
 

@@ -7,6 +7,7 @@ import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import type { Interval } from '../../../lib/net/interval.ts';
 import { hasAddress, toMemberSet } from '../../../lib/net/member-set.ts';
 import { fakeNodeEgress } from '../../../test/fake/egress-objects.ts';
+import { cases } from '../../../test/properties/runs.ts';
 import type { Packet } from '../../../test/tracer/packet.ts';
 import { nextOf, type Path, pathTracer } from '../../../test/tracer/path.ts';
 import { tracer } from '../../../test/tracer/tracer.ts';
@@ -277,7 +278,7 @@ describe('rendered egress', () => {
           assertMeant(egress, meaning(egress, first), walk(first), first);
         }
       }),
-      { numRuns: 100 },
+      { numRuns: cases(200) },
     );
   });
 
@@ -306,7 +307,7 @@ describe('rendered egress', () => {
           }
         },
       ),
-      { numRuns: 100 },
+      { numRuns: cases(200) },
     );
     assert.ok(
       Object.values(ways).every((count) => count > 0),
@@ -331,7 +332,7 @@ describe('rendered egress', () => {
           else assert.equal(path.end?.chain, 'egress-drop-unknown-pod');
         }
       }),
-      { numRuns: 100 },
+      { numRuns: cases(200) },
     );
   });
 
