@@ -1,4 +1,5 @@
-import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, SUBDOMAIN } from './schema/crd-parts.ts';
+import { ATOMIC_OBJECT, MOST, SUBDOMAIN } from './schema/crd-parts.ts';
+import { choiceField, listField, objectField, textField } from './schema/fields.ts';
 import type { CrdChecks, JsonSchema } from './schema/json-schema.ts';
 
 export type Labels = Readonly<Record<string, string>>;
@@ -34,22 +35,18 @@ const requirement: JsonSchema = {
   description: 'One condition on one label.',
   required: ['key', 'operator'],
   properties: {
-    key: {
-      type: 'string',
-      description: 'The label.',
-      crd: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` },
-    },
-    operator: {
-      type: 'string',
-      description: 'In and NotIn compare with values; Exists and DoesNotExist take none.',
-      enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
-    },
-    values: {
-      ...ATOMIC_LIST,
-      description: 'For In and NotIn; at least one.',
-      items: { type: 'string', crd: VALUE },
-      crd: { maxItems: MOST.values },
-    },
+    key: textField('The label.', { crd: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` } }),
+    operator: choiceField('In and NotIn compare with values; Exists and DoesNotExist take none.', [
+      'In',
+      'NotIn',
+      'Exists',
+      'DoesNotExist',
+    ]),
+    values: listField(
+      'For In and NotIn; at least one.',
+      { type: 'string', crd: VALUE },
+      { maxItems: MOST.values },
+    ),
   },
   crd: {
     anyOf: [
@@ -64,17 +61,8 @@ const requirement: JsonSchema = {
 
 /** meta/v1 LabelSelector. */
 export function labelSelector(description: string): JsonSchema {
-  return {
-    ...ATOMIC_OBJECT,
-    description: `${description} All conditions must hold; {} selects everything.`,
-    properties: {
-      matchLabels: labels,
-      matchExpressions: {
-        ...ATOMIC_LIST,
-        description: 'Further conditions.',
-        items: requirement,
-        crd: { maxItems: MOST.labels },
-      },
-    },
-  };
+  return objectField(`${description} All conditions must hold; {} selects everything.`, [], {
+    matchLabels: labels,
+    matchExpressions: listField('Further conditions.', requirement, { maxItems: MOST.labels }),
+  });
 }

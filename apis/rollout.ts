@@ -1,4 +1,13 @@
-import { ATOMIC_LIST, ATOMIC_OBJECT, count, OBJECT_NAME } from './schema/crd-parts.ts';
+import { ATOMIC_OBJECT, count, OBJECT_NAME } from './schema/crd-parts.ts';
+import {
+  choiceField,
+  listField,
+  objectField,
+  objectsField,
+  textField,
+  textsField,
+  wholeField,
+} from './schema/fields.ts';
 import type { JsonSchema } from './schema/json-schema.ts';
 
 /**
@@ -186,118 +195,81 @@ export function rolloutProgress(policies: Iterable<PolicyWithStatus>): RolloutPr
 
 /** The fields that a policy and the configuration have. */
 export const ROLLOUT_FIELDS: Readonly<Record<string, JsonSchema>> = {
-  steps: {
-    ...ATOMIC_LIST,
-    description: 'How many nodes have the new version after each step; all follow at the end.',
-    items: {
+  steps: listField(
+    'How many nodes have the new version after each step; all follow at the end.',
+    {
       'x-kubernetes-int-or-string': true,
       description: 'The number of nodes, from 1, or their share from 1% to 100%.',
       crd: { minimum: 1, maxLength: 4, pattern: '^([1-9][0-9]?|100)%$' },
     },
-    crd: { minItems: 1, maxItems: 20 },
-  },
-  pause: {
-    type: 'integer',
-    description: 'Seconds after all nodes of a step have confirmed.',
-    minimum: 0,
-    maximum: 604_800,
-  },
-  maxFailures: {
-    type: 'integer',
-    description: 'More nodes that fail pause the rollout.',
-    minimum: 0,
-    maximum: 100_000,
-  },
+    { minItems: 1, maxItems: 20 },
+  ),
+  pause: wholeField('Seconds after all nodes of a step have confirmed.', [0, 604_800]),
+  maxFailures: wholeField('More nodes that fail pause the rollout.', [0, 100_000]),
 };
 
 /** `spec.rollout` of a ClusterNetworkPolicy. Without defaults: those are in the configuration. */
-export const ROLLOUT_SCHEMA: JsonSchema = {
-  ...ATOMIC_OBJECT,
-  description: 'How a new version goes to the nodes; absent: to all at once.',
-  properties: {
+export const ROLLOUT_SCHEMA: JsonSchema = objectField(
+  'How a new version goes to the nodes; absent: to all at once.',
+  [],
+  {
     ...ROLLOUT_FIELDS,
-    group: {
-      type: 'string',
-      description: 'Policies with the same group have one rollout.',
-      crd: OBJECT_NAME,
-    },
+    group: textField('Policies with the same group have one rollout.', { crd: OBJECT_NAME }),
   },
-};
+);
 
-const text = (description: string): JsonSchema => ({ type: 'string', description });
-const names = (description: string): JsonSchema => ({
-  ...ATOMIC_LIST,
-  description,
-  items: { type: 'string' },
-});
-
-const reasons = (description: string): JsonSchema => ({
-  ...ATOMIC_LIST,
-  description,
-  items: {
-    ...ATOMIC_OBJECT,
-    required: ['node', 'reason'],
-    properties: { node: text('Name of the Node.'), reason: text('The reason.') },
-  },
-});
+const reasons = (description: string): JsonSchema =>
+  objectsField(description, null, ['node', 'reason'], {
+    node: textField('Name of the Node.'),
+    reason: textField('The reason.'),
+  });
 
 const member: JsonSchema = {
   ...ATOMIC_OBJECT,
   required: ['name', 'uid', 'from', 'to'],
   properties: {
-    name: text('Name of the policy.'),
-    uid: text('Its uid.'),
+    name: textField('Name of the policy.'),
+    uid: textField('Its uid.'),
     from: count('The generation that nodes have before they take part; 0: none.'),
     to: count('The generation that nodes get.'),
-    command: text('The annotation nodewall.io/rollout that was acted on last.'),
+    command: textField('The annotation nodewall.io/rollout that was acted on last.'),
   },
 };
 
-const decision: JsonSchema = {
-  ...ATOMIC_OBJECT,
-  description:
-    'What the leading controller decided: all controllers read from it which node has which version.',
-  required: ['serial', 'key', 'state', 'step', 'through', 'firsts', 'policies'],
-  properties: {
+const decision: JsonSchema = objectField(
+  'What the leading controller decided: all controllers read from it which node has which version.',
+  ['serial', 'key', 'state', 'step', 'through', 'firsts', 'policies'],
+  {
     serial: count('The decision with the highest number counts, among the policies of a group.'),
-    key: text('The uid of the policy, or its group: the order of nodes depends on it.'),
-    state: { type: 'string', enum: [...ROLLOUT_STATES], description: 'The state of the rollout.' },
-    pausedBy: { type: 'string', enum: ['Command', 'Failures'], description: 'Why it is paused.' },
+    key: textField('The uid of the policy, or its group: the order of nodes depends on it.'),
+    state: choiceField('The state of the rollout.', [...ROLLOUT_STATES]),
+    pausedBy: choiceField('Why it is paused.', ['Command', 'Failures']),
     step: count('The number of steps begun.'),
-    through: text('Nodes with a place up to this one take part.'),
-    firsts: names('Further nodes that take part.'),
-    policies: { ...ATOMIC_LIST, description: 'The policies that move together.', items: member },
+    through: textField('Nodes with a place up to this one take part.'),
+    firsts: textsField('Further nodes that take part.'),
+    policies: listField('The policies that move together.', member),
   },
-};
+);
 
 /** `status.rollout` of a ClusterNetworkPolicy. */
-export const ROLLOUT_STATUS_SCHEMA: JsonSchema = {
-  ...ATOMIC_OBJECT,
-  description: 'The rollout of the policy over its nodes.',
-  properties: {
-    progress: text('The state in short.'),
-    message: text('The state in words.'),
+export const ROLLOUT_STATUS_SCHEMA: JsonSchema = objectField(
+  'The rollout of the policy over its nodes.',
+  [],
+  {
+    progress: textField('The state in short.'),
+    message: textField('The state in words.'),
     nodes: count('The number of nodes that any version applies to.'),
     updated: count('The number of nodes that have the new version.'),
     confirmed: count('The number of those that have confirmed it.'),
     failed: reasons('Nodes that failed, by name; the first 20.'),
     silent: reasons('Nodes of the steps so far that do not report, by name; the first 20.'),
-    waiting: names('Nodes of the steps so far that have not confirmed yet, by name; the first 20.'),
-    settled: text('When all nodes of the step had confirmed (RFC 3339).'),
-    tolerated: names('Nodes that had failed when the rollout was resumed.'),
+    waiting: textsField('Nodes of the steps so far that have not confirmed yet, by name; the first 20.'),
+    settled: textField('When all nodes of the step had confirmed (RFC 3339).'),
+    tolerated: textsField('Nodes that had failed when the rollout was resumed.'),
     decision,
-    versions: {
-      ...ATOMIC_LIST,
-      description: 'The versions that nodes may have to enforce.',
-      items: {
-        ...ATOMIC_OBJECT,
-        required: ['generation', 'spec'],
-        properties: {
-          generation: count('The metadata.generation of the version.'),
-          spec: text('Its spec as JSON, without rollout.'),
-        },
-      },
-      crd: { maxItems: 3 },
-    },
+    versions: objectsField('The versions that nodes may have to enforce.', 3, ['generation', 'spec'], {
+      generation: count('The metadata.generation of the version.'),
+      spec: textField('Its spec as JSON, without rollout.'),
+    }),
   },
-};
+);

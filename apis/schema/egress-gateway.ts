@@ -1,5 +1,6 @@
 import { labelSelector } from '../label-selector.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, kindSchema } from './crd-parts.ts';
+import { ATOMIC_OBJECT, GRANULAR_OBJECT, kindSchema } from './crd-parts.ts';
+import { choiceField, flagField, listField, objectField, textField, wholeField } from './fields.ts';
 import type { CelRule, JsonSchema } from './json-schema.ts';
 
 /** Both ends of IP-IP would cost more than the API server allows; their form is in the pattern. */
@@ -14,43 +15,21 @@ export const DEFAULT_FAILOVER = { heartbeatMilliseconds: 500, leaseSeconds: 2, f
 const HAS_POOLS = 'has(self.addresses) && has(self.addresses.pools) && size(self.addresses.pools) > 0';
 const IS_NODE = `has(self.source) ? self.source == "Node" : !(${HAS_POOLS})`;
 
-const address: JsonSchema = {
-  type: 'string',
-  description: 'The address that answers.',
+const address: JsonSchema = textField('The address that answers.', {
   crd: { maxLength: 45, cel: [{ rule: 'isIP(self)', message: 'is not an IP address' }] },
-};
+});
 
 const probe: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one of icmp and tcp.',
   properties: {
-    icmp: {
-      ...ATOMIC_OBJECT,
-      description: 'An echo request.',
-      required: ['address'],
-      properties: { address },
-    },
-    tcp: {
-      ...ATOMIC_OBJECT,
-      description: 'A TCP connection.',
-      required: ['address', 'port'],
-      properties: {
-        address,
-        port: { type: 'integer', description: 'The port.', minimum: 1, maximum: 65535 },
-      },
-    },
-    seconds: {
-      type: 'integer',
-      description: 'The time between two probes, 5 if absent.',
-      minimum: 1,
-      maximum: 3600,
-    },
-    failures: {
-      type: 'integer',
-      description: 'So many failures in a row count, 3 if absent.',
-      minimum: 1,
-      maximum: 100,
-    },
+    icmp: objectField('An echo request.', ['address'], { address }),
+    tcp: objectField('A TCP connection.', ['address', 'port'], {
+      address,
+      port: wholeField('The port.', [1, 65535]),
+    }),
+    seconds: wholeField('The time between two probes, 5 if absent.', [1, 3600]),
+    failures: wholeField('So many failures in a row count, 3 if absent.', [1, 100]),
   },
   crd: { cel: [{ rule: 'has(self.icmp) != has(self.tcp)', message: 'needs exactly one of icmp and tcp' }] },
 };
@@ -73,88 +52,61 @@ const spec: JsonSchema = {
         ],
       },
     },
-    addresses: {
-      ...ATOMIC_OBJECT,
-      description: 'The addresses of this gateway; without pools the nodes use their own.',
-      properties: {
-        pools: {
-          ...ATOMIC_LIST,
-          description: 'Pools of addresses, both families mixed.',
-          items: {
-            ...ATOMIC_OBJECT,
-            description: 'Ranges of addresses.',
-            required: ['ranges'],
-            properties: {
-              ranges: {
-                ...ATOMIC_LIST,
-                description: 'IP, IP-IP or CIDR; an IPv4 CIDR without its network and broadcast address.',
-                items: {
-                  type: 'string',
-                  maxLength: 91,
-                  crd: { pattern: '^[0-9A-Fa-f.:]+([-/][0-9A-Fa-f.:]+)?$', cel: [RANGE] },
-                },
-                crd: { minItems: 1, maxItems: 64 },
-              },
+    addresses: objectField('The addresses of this gateway; without pools the nodes use their own.', [], {
+      pools: listField(
+        'Pools of addresses, both families mixed.',
+        objectField('Ranges of addresses.', ['ranges'], {
+          ranges: listField(
+            'IP, IP-IP or CIDR; an IPv4 CIDR without its network and broadcast address.',
+            {
+              type: 'string',
+              maxLength: 91,
+              crd: { pattern: '^[0-9A-Fa-f.:]+([-/][0-9A-Fa-f.:]+)?$', cel: [RANGE] },
             },
-          },
-          crd: { maxItems: 32 },
-        },
-      },
-    },
-    source: {
-      type: 'string',
-      description:
-        'Floating, the default with pools: an address has one owner and moves. Node: each gateway uses its own address.',
-      enum: ['Floating', 'Node'],
-    },
-    interface: {
-      type: 'string',
-      description: 'With source Node: the interface whose address is used; absent: that of the route.',
-      maxLength: 15,
-      crd: { pattern: '^[^\\s/:]{1,15}$' },
-    },
-    choice: {
-      type: 'string',
-      description:
-        'Failover: one gateway at a time. Spread, with source Node: every ready gateway, by a hash of source and destination.',
-      enum: ['Failover', 'Spread'],
-      default: 'Failover',
-    },
-    announce: {
-      type: 'string',
-      description:
-        'With source Floating. L2, the default: by ARP and neighbour advertisements. None: the network routes the addresses to the nodes.',
-      enum: ['L2', 'None'],
-    },
-    probes: {
-      ...ATOMIC_LIST,
-      description: 'Destinations outside; a gateway for which all fail is not ready.',
-      items: probe,
-      crd: { maxItems: 8 },
-    },
+            { minItems: 1, maxItems: 64 },
+          ),
+        }),
+        { maxItems: 32 },
+      ),
+    }),
+    source: choiceField(
+      'Floating, the default with pools: an address has one owner and moves. Node: each gateway uses its own address.',
+      ['Floating', 'Node'],
+    ),
+    interface: textField(
+      'With source Node: the interface whose address is used; absent: that of the route.',
+      { maxLength: 15, crd: { pattern: '^[^\\s/:]{1,15}$' } },
+    ),
+    choice: choiceField(
+      'Failover: one gateway at a time. Spread, with source Node: every ready gateway, by a hash of source and destination.',
+      ['Failover', 'Spread'],
+      'Failover',
+    ),
+    announce: choiceField(
+      'With source Floating. L2, the default: by ARP and neighbour advertisements. None: the network routes the addresses to the nodes.',
+      ['L2', 'None'],
+    ),
+    probes: listField('Destinations outside; a gateway for which all fail is not ready.', probe, {
+      maxItems: 8,
+    }),
     failover: {
       ...ATOMIC_OBJECT,
       description: 'With source Floating: when an address moves.',
       properties: {
-        heartbeatMilliseconds: {
-          type: 'integer',
-          description: 'The time between two renewals of a lease.',
-          minimum: 100,
-          maximum: 60_000,
-          default: DEFAULT_FAILOVER.heartbeatMilliseconds,
-        },
-        leaseSeconds: {
-          type: 'integer',
-          description: 'The time without a renewal after which an address moves.',
-          minimum: 1,
-          maximum: 300,
-          default: DEFAULT_FAILOVER.leaseSeconds,
-        },
-        failback: {
-          type: 'boolean',
-          description: 'Whether an address moves back to the node that had it before.',
-          default: DEFAULT_FAILOVER.failback,
-        },
+        heartbeatMilliseconds: wholeField(
+          'The time between two renewals of a lease.',
+          [100, 60_000],
+          DEFAULT_FAILOVER.heartbeatMilliseconds,
+        ),
+        leaseSeconds: wholeField(
+          'The time without a renewal after which an address moves.',
+          [1, 300],
+          DEFAULT_FAILOVER.leaseSeconds,
+        ),
+        failback: flagField(
+          'Whether an address moves back to the node that had it before.',
+          DEFAULT_FAILOVER.failback,
+        ),
       },
       crd: {
         cel: [
@@ -170,11 +122,7 @@ const spec: JsonSchema = {
     allowedNamespaces: labelSelector(
       'The namespaces whose EgressPolicies may use this gateway; absent: none.',
     ),
-    default: {
-      type: 'boolean',
-      description: 'Whether this is the gateway of policies that name none; at most one is.',
-      default: false,
-    },
+    default: flagField('Whether this is the gateway of policies that name none; at most one is.', false),
   },
   crd: {
     cel: [

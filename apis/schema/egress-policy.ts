@@ -1,6 +1,5 @@
 import { labelSelector } from '../label-selector.ts';
 import {
-  ATOMIC_LIST,
   ATOMIC_OBJECT,
   alwaysRefused,
   CIDR,
@@ -9,6 +8,7 @@ import {
   MOST,
   OBJECT_NAME,
 } from './crd-parts.ts';
+import { choiceField, listField, textField, wholeField } from './fields.ts';
 import type { CelRule, CrdChecks, JsonSchema } from './json-schema.ts';
 
 /**
@@ -19,12 +19,8 @@ const NOT_IN_NAMESPACES = 'Only in a ClusterEgressPolicy.';
 
 const CLUSTER_ONLY = alwaysRefused('is only allowed in a ClusterEgressPolicy');
 
-const cidrs = (description: string, crd: CrdChecks, cel: readonly CelRule[] = [CIDR]): JsonSchema => ({
-  ...ATOMIC_LIST,
-  description,
-  items: { type: 'string', maxLength: 49, crd: { cel } },
-  crd,
-});
+const cidrs = (description: string, crd: CrdChecks, cel: readonly CelRule[] = [CIDR]): JsonSchema =>
+  listField(description, { type: 'string', maxLength: 49, crd: { cel } }, crd);
 const DESTINATIONS: CrdChecks = { maxItems: 256 };
 const MOST_SUBNETS = 64;
 
@@ -67,32 +63,14 @@ const address: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'The addresses of this policy.',
   properties: {
-    allocation: {
-      type: 'string',
-      description:
-        'Shared: the default address of the gateway. Dedicated: one of its own. Fixed: ipv4 and ipv6.',
-      enum: ['Shared', 'Dedicated', 'Fixed'],
-      default: 'Shared',
-    },
-    ipv4: {
-      type: 'string',
-      description: 'With allocation Fixed: the IPv4 address.',
-      maxLength: 15,
-      crd: ofFamily(4),
-    },
-    ipv6: {
-      type: 'string',
-      description: 'With allocation Fixed: the IPv6 address.',
-      maxLength: 45,
-      crd: ofFamily(6),
-    },
-    count: {
-      type: 'integer',
-      description: 'With allocation Dedicated: the number of addresses of each family.',
-      minimum: 1,
-      maximum: 64,
-      default: 1,
-    },
+    allocation: choiceField(
+      'Shared: the default address of the gateway. Dedicated: one of its own. Fixed: ipv4 and ipv6.',
+      ['Shared', 'Dedicated', 'Fixed'],
+      'Shared',
+    ),
+    ipv4: textField('With allocation Fixed: the IPv4 address.', { maxLength: 15, crd: ofFamily(4) }),
+    ipv6: textField('With allocation Fixed: the IPv6 address.', { maxLength: 45, crd: ofFamily(6) }),
+    count: wholeField('With allocation Dedicated: the number of addresses of each family.', [1, 64], 1),
   },
   crd: {
     cel: [
@@ -115,60 +93,43 @@ function policySchema(kind: 'EgressPolicy' | 'ClusterEgressPolicy'): JsonSchema 
     description: 'The pods, the destinations, and the gateway.',
     required: ['appliedTo'],
     properties: {
-      stage: {
-        type: 'string',
-        description: isCluster
+      stage: textField(
+        isCluster
           ? 'Override: before all EgressPolicies. Default, if absent: after them.'
           : NOT_IN_NAMESPACES,
-        enum: ['Override', 'Default'],
-        ...(isCluster ? {} : { crd: CLUSTER_ONLY }),
-      },
-      appliedTo: {
-        ...ATOMIC_LIST,
-        description: 'The pods; items are OR-ed.',
-        items: pods(isCluster),
-        crd: { minItems: 1, maxItems: MOST.appliedTo },
-      },
-      gateway: {
-        type: 'string',
-        description: 'Name of an EgressGateway; absent: the default one of the namespace or the cluster.',
-        crd: OBJECT_NAME,
-      },
+        { enum: ['Override', 'Default'], ...(isCluster ? {} : { crd: CLUSTER_ONLY }) },
+      ),
+      appliedTo: listField('The pods; items are OR-ed.', pods(isCluster), {
+        minItems: 1,
+        maxItems: MOST.appliedTo,
+      }),
+      gateway: textField(
+        'Name of an EgressGateway; absent: the default one of the namespace or the cluster.',
+        { crd: OBJECT_NAME },
+      ),
       to: cidrs('CIDRs of destinations; absent: everything outside of the cluster.', DESTINATIONS),
       except: cidrs('CIDRs of destinations that this policy does not match.', DESTINATIONS),
-      action: {
-        type: 'string',
-        description:
-          'Gateway: leave by the gateway. Direct: leave by the node as without nodewall. Drop: do not leave.',
-        enum: ['Gateway', 'Direct', 'Drop'],
-        default: 'Gateway',
-      },
+      action: choiceField(
+        'Gateway: leave by the gateway. Direct: leave by the node as without nodewall. Drop: do not leave.',
+        ['Gateway', 'Direct', 'Drop'],
+        'Gateway',
+      ),
       address,
-      whenUnavailable: {
-        type: 'string',
-        description: 'What happens without a gateway that is ready, or without an address.',
-        enum: ['Drop', 'Direct'],
-        default: 'Drop',
-      },
-      priority: {
-        type: 'integer',
-        description: 'Lower is evaluated first.',
-        minimum: -2_147_483_648,
-        maximum: 2_147_483_647,
-        default: 1000,
-      },
-      mode: {
-        type: 'string',
-        description: 'Audit: connections are counted and logged, and not steered.',
-        enum: ['Enforce', 'Audit'],
-        default: 'Enforce',
-      },
-      established: {
-        type: 'string',
-        description:
-          'Recheck: connections of these pods that are open when this policy comes into force, and leave by another way, are ended. Keep, the default: they go on.',
-        enum: ['Keep', 'Recheck'],
-      },
+      whenUnavailable: choiceField(
+        'What happens without a gateway that is ready, or without an address.',
+        ['Drop', 'Direct'],
+        'Drop',
+      ),
+      priority: wholeField('Lower is evaluated first.', [-2_147_483_648, 2_147_483_647], 1000),
+      mode: choiceField(
+        'Audit: connections are counted and logged, and not steered.',
+        ['Enforce', 'Audit'],
+        'Enforce',
+      ),
+      established: choiceField(
+        'Recheck: connections of these pods that are open when this policy comes into force, and leave by another way, are ended. Keep, the default: they go on.',
+        ['Keep', 'Recheck'],
+      ),
     },
   });
 }

@@ -1,13 +1,7 @@
 import { labelSelector } from '../label-selector.ts';
 import type { ApiGroup, ClusterGroup, ClusterGroupSpec } from '../objects.ts';
-import {
-  ATOMIC_LIST,
-  ATOMIC_OBJECT,
-  kindSchema,
-  MOST,
-  OBJECT_NAME,
-  presentCount,
-} from '../schema/crd-parts.ts';
+import { ATOMIC_OBJECT, kindSchema, MOST, OBJECT_NAME, presentCount } from '../schema/crd-parts.ts';
+import { listField } from '../schema/fields.ts';
 import { asFields, asList, type FieldMap, type JsonSchema } from '../schema/json-schema.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
@@ -28,10 +22,9 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
       podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
       namespaceSelector: labelSelector('Pods in the namespaces selected.'),
       nodeSelector: labelSelector('The Nodes selected.'),
-      ipBlocks: {
-        ...ATOMIC_LIST,
-        description: 'CIDRs, OR-ed.',
-        items: {
+      ipBlocks: listField(
+        'CIDRs, OR-ed.',
+        {
           ...IP_BLOCK_SCHEMA,
           crd: {
             cel: [
@@ -42,18 +35,17 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
             ],
           },
         },
-        crd: { maxItems: MOST.blocks },
-      },
+        { maxItems: MOST.blocks },
+      ),
       serviceReference: {
         ...NAMESPACED_NAME_SCHEMA,
         description: 'The pods that the selector of a Service selects.',
       },
-      childGroups: {
-        ...ATOMIC_LIST,
-        description: 'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
-        items: { type: 'string', crd: OBJECT_NAME },
-        crd: { maxItems: MOST.children },
-      },
+      childGroups: listField(
+        'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
+        { type: 'string', crd: OBJECT_NAME },
+        { maxItems: MOST.children },
+      ),
       externalEntitySelector: UNSUPPORTED,
     },
     crd: {

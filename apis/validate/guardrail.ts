@@ -3,7 +3,6 @@ import type { Flow } from '../flow.ts';
 import { labelSelector } from '../label-selector.ts';
 import type { Guardrail, RequiredFlow } from '../objects.ts';
 import {
-  ATOMIC_LIST,
   ATOMIC_OBJECT,
   count,
   GRANULAR_OBJECT,
@@ -11,6 +10,14 @@ import {
   LAST_DEFINITIONS_SCHEMA,
   MOST,
 } from '../schema/crd-parts.ts';
+import {
+  choiceField,
+  listField,
+  objectField,
+  objectsField,
+  textField,
+  textsField,
+} from '../schema/fields.ts';
 import { asFields, asList, type FieldMap, type JsonSchema } from '../schema/json-schema.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { checkPeer, PEER_FIELD, peers, toPeer } from './peer.ts';
@@ -50,46 +57,42 @@ export interface GuardrailStatus {
 /** The most violations in a status. */
 export const MOST_VIOLATIONS = 20;
 
-const flows = (description: string): JsonSchema => ({
-  ...ATOMIC_LIST,
-  description,
-  items: {
-    ...ATOMIC_OBJECT,
-    description: 'Flows: every value of what is not named.',
-    required: ['direction'],
-    properties: {
-      name: {
-        type: 'string',
-        description: 'Unique in the Guardrail.',
-        maxLength: 253,
-        pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
-      },
-      direction: { type: 'string', description: 'As the Node sees it.', enum: ['ingress', 'egress'] },
-      from: peers('from', 'Ingress only: sources, OR-ed; absent or empty is any address.'),
-      to: peers('to', 'Egress only: destinations, OR-ed; absent or empty is any address.'),
-      ...SERVICE_FIELDS,
-      traffic: {
-        type: 'string',
-        description:
+const flows = (description: string): JsonSchema =>
+  listField(
+    description,
+    {
+      ...ATOMIC_OBJECT,
+      description: 'Flows: every value of what is not named.',
+      required: ['direction'],
+      properties: {
+        name: textField('Unique in the Guardrail.', {
+          maxLength: 253,
+          pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
+        }),
+        direction: choiceField('As the Node sees it.', ['ingress', 'egress']),
+        from: peers('from', 'Ingress only: sources, OR-ed; absent or empty is any address.'),
+        to: peers('to', 'Egress only: destinations, OR-ed; absent or empty is any address.'),
+        ...SERVICE_FIELDS,
+        traffic: choiceField(
           'Host, the default: connections of the Node itself. NodePort: as in policies; ingress only.',
-        enum: ['Host', 'NodePort'],
+          ['Host', 'NodePort'],
+        ),
+      },
+      crd: {
+        cel: [
+          {
+            rule: 'self.direction == "ingress" ? !has(self.to) || size(self.to) == 0 : !has(self.from) || size(self.from) == 0',
+            message: 'ingress flows have from, egress flows have to',
+          },
+          {
+            rule: '!has(self.traffic) || self.traffic != "NodePort" || self.direction == "ingress"',
+            message: 'NodePort traffic is ingress',
+          },
+        ],
       },
     },
-    crd: {
-      cel: [
-        {
-          rule: 'self.direction == "ingress" ? !has(self.to) || size(self.to) == 0 : !has(self.from) || size(self.from) == 0',
-          message: 'ingress flows have from, egress flows have to',
-        },
-        {
-          rule: '!has(self.traffic) || self.traffic != "NodePort" || self.direction == "ingress"',
-          message: 'NodePort traffic is ingress',
-        },
-      ],
-    },
-  },
-  crd: { maxItems: MOST.required },
-});
+    { maxItems: MOST.required },
+  );
 
 export const GUARDRAIL_SCHEMA: JsonSchema = kindSchema(
   'Connections that must stay allowed, or denied, whatever the policies are.',
@@ -110,48 +113,35 @@ export const GUARDRAIL_STATUS_SCHEMA: JsonSchema = {
   ...GRANULAR_OBJECT,
   description: 'The state of the Guardrail, as the controller last observed it.',
   properties: {
-    phase: {
-      type: 'string',
-      enum: [...GUARDRAIL_PHASES],
-      description:
-        'Holds: every flow has its verdict on every selected Node. Broken: see violations. Pending: it names what does not exist yet, see problems.',
-    },
+    phase: choiceField(
+      'Holds: every flow has its verdict on every selected Node. Broken: see violations. Pending: it names what does not exist yet, see problems.',
+      [...GUARDRAIL_PHASES],
+    ),
     observedGeneration: count('The metadata.generation that this status is about.'),
-    problems: {
-      ...ATOMIC_LIST,
-      description: 'The missing objects that it names, one line each: it waits for them while it is Pending.',
-      items: { type: 'string' },
-      crd: { maxItems: 20 },
-    },
+    problems: textsField(
+      'The missing objects that it names, one line each: it waits for them while it is Pending.',
+      { maxItems: 20 },
+    ),
     lastDefinitions: LAST_DEFINITIONS_SCHEMA,
-    violations: {
-      ...ATOMIC_LIST,
-      description: 'One flow for each Node and item that is broken; the first 20.',
-      items: {
-        ...ATOMIC_OBJECT,
-        required: ['node', 'item', 'flow'],
-        properties: {
-          node: { type: 'string', description: 'Name of the Node.' },
-          item: { type: 'string', description: 'As in mustAllow[0].' },
-          flow: {
-            ...ATOMIC_OBJECT,
-            description: 'The flow, as nodewall explain takes it.',
-            'x-kubernetes-preserve-unknown-fields': true,
-          },
-          rule: {
-            ...ATOMIC_OBJECT,
-            description: 'The rule that decides; absent: none does.',
-            required: ['policy', 'rule', 'ruleIndex'],
-            properties: {
-              policy: { type: 'string', description: 'Name of the policy.' },
-              rule: { type: 'string', description: 'Name of the rule.' },
-              ruleIndex: count('Its index in the list of its direction.'),
-            },
-          },
+    violations: objectsField(
+      'One flow for each Node and item that is broken; the first 20.',
+      20,
+      ['node', 'item', 'flow'],
+      {
+        node: textField('Name of the Node.'),
+        item: textField('As in mustAllow[0].'),
+        flow: {
+          ...ATOMIC_OBJECT,
+          description: 'The flow, as nodewall explain takes it.',
+          'x-kubernetes-preserve-unknown-fields': true,
         },
+        rule: objectField('The rule that decides; absent: none does.', ['policy', 'rule', 'ruleIndex'], {
+          policy: textField('Name of the policy.'),
+          rule: textField('Name of the rule.'),
+          ruleIndex: count('Its index in the list of its direction.'),
+        }),
       },
-      crd: { maxItems: 20 },
-    },
+    ),
   },
 };
 

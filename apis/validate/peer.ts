@@ -2,7 +2,6 @@ import { parseAddress } from '../../lib/net/address.ts';
 import { labelSelector } from '../label-selector.ts';
 import type { ApiGroup, Direction, NetworkPolicyPeer, PeerKind } from '../objects.ts';
 import {
-  ATOMIC_LIST,
   ATOMIC_OBJECT,
   alwaysRefused,
   CIDR,
@@ -12,6 +11,7 @@ import {
   OBJECT_NAME,
   presentCount,
 } from '../schema/crd-parts.ts';
+import { listField, objectField, textField } from '../schema/fields.ts';
 import { asFields, type CrdChecks, type JsonSchema } from '../schema/json-schema.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkGroupName, checkNamespacedName } from './names.ts';
@@ -24,32 +24,26 @@ export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   required: ['name', 'namespace'],
   properties: {
-    name: { type: 'string', description: 'The name of the object.', crd: OBJECT_NAME },
-    namespace: { type: 'string', description: 'The namespace of the object.', crd: NAMESPACE_NAME },
+    name: textField('The name of the object.', { crd: OBJECT_NAME }),
+    namespace: textField('The namespace of the object.', { crd: NAMESPACE_NAME }),
   },
 };
 
 // An IPv6 address in its longest form (with an IPv4 part), and the prefix length.
 const LENGTH: CrdChecks = { maxLength: 49 };
 
-export const IP_BLOCK_SCHEMA: JsonSchema = {
-  ...ATOMIC_OBJECT,
-  description: 'A CIDR, IPv4 or IPv6, less the exceptions.',
-  required: ['cidr'],
-  properties: {
-    cidr: {
-      type: 'string',
-      description: 'For example 10.0.0.0/8 or 2001:db8::/32.',
-      crd: { ...LENGTH, cel: [CIDR] },
-    },
-    except: {
-      ...ATOMIC_LIST,
-      description: 'CIDRs inside cidr that are left out.',
-      items: { type: 'string', crd: LENGTH },
-      crd: { maxItems: MOST.except },
-    },
+export const IP_BLOCK_SCHEMA: JsonSchema = objectField(
+  'A CIDR, IPv4 or IPv6, less the exceptions.',
+  ['cidr'],
+  {
+    cidr: textField('For example 10.0.0.0/8 or 2001:db8::/32.', { crd: { ...LENGTH, cel: [CIDR] } }),
+    except: listField(
+      'CIDRs inside cidr that are left out.',
+      { type: 'string', crd: LENGTH },
+      { maxItems: MOST.except },
+    ),
   },
-};
+);
 
 const HOST_LABEL = '[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?';
 /** A check of `fqdn` by the field of the rule that has the peer. */
@@ -64,11 +58,8 @@ const PEER_KINDS: Readonly<Record<PeerKind, JsonSchema>> = {
   podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
   namespaceSelector: labelSelector('Pods in the namespaces selected.'),
   serviceAccount: { ...NAMESPACED_NAME_SCHEMA, description: 'Pods that run under this account.' },
-  group: { type: 'string', description: 'Name of a ClusterGroup.', crd: OBJECT_NAME },
-  fqdn: {
-    type: 'string',
-    description: 'Egress only: a host name; *.example.com stands for one or more labels.',
-  },
+  group: textField('Name of a ClusterGroup.', { crd: OBJECT_NAME }),
+  fqdn: textField('Egress only: a host name; *.example.com stands for one or more labels.'),
   interfaceGroup: {
     description: 'The number of a link group, 0 to 4294967295, or its name in the agent configuration.',
     'x-kubernetes-int-or-string': true,
@@ -86,22 +77,19 @@ export const UNSUPPORTED: JsonSchema = {
   crd: NOT_FOR_NODES,
 };
 
-const scope: JsonSchema = {
-  type: 'string',
-  description: 'Cluster; ClusterSet is not supported for Nodes.',
+const scope: JsonSchema = textField('Cluster; ClusterSet is not supported for Nodes.', {
   enum: ['Cluster', 'ClusterSet'],
   crd: { enum: ['Cluster'] },
-};
+});
 
 /**
  * The peers of a rule. Each has exactly one kind, except that podSelector and namespaceSelector may
  * stand together.
  */
 export function peers(field: 'from' | 'to', description: string): JsonSchema {
-  return {
-    ...ATOMIC_LIST,
+  return listField(
     description,
-    items: {
+    {
       ...ATOMIC_OBJECT,
       description: 'Exactly one kind of peer, except that podSelector and namespaceSelector go together.',
       properties: {
@@ -121,8 +109,8 @@ export function peers(field: 'from' | 'to', description: string): JsonSchema {
         ],
       },
     },
-    crd: { maxItems: MOST.peers },
-  };
+    { maxItems: MOST.peers },
+  );
 }
 
 /** The Nodes that a policy or rule applies to. Exactly one of nodeSelector and group. */
@@ -131,7 +119,7 @@ export const APPLIED_TO_SCHEMA: JsonSchema = {
   description: 'Exactly one of nodeSelector and group.',
   properties: {
     nodeSelector: labelSelector('The Nodes selected.'),
-    group: { type: 'string', description: 'Name of a ClusterGroup that selects Nodes.', crd: OBJECT_NAME },
+    group: textField('Name of a ClusterGroup that selects Nodes.', { crd: OBJECT_NAME }),
   },
   crd: {
     cel: [

@@ -1,14 +1,8 @@
 import type { FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterNetworkPolicy, ClusterNetworkPolicySpec, Direction } from '../objects.ts';
 import { ROLLOUT_SCHEMA } from '../rollout.ts';
-import {
-  ATOMIC_LIST,
-  ATOMIC_OBJECT,
-  GRANULAR_OBJECT,
-  kindSchema,
-  MOST,
-  NOT_FOR_NODES,
-} from '../schema/crd-parts.ts';
+import { ATOMIC_OBJECT, GRANULAR_OBJECT, kindSchema, MOST, NOT_FOR_NODES } from '../schema/crd-parts.ts';
+import { choiceField, flagField, listField, objectField, textField } from '../schema/fields.ts';
 import { asFields, asList, type FieldMap, type JsonSchema } from '../schema/json-schema.ts';
 import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from './applied-to.ts';
 import { checkNodePeers } from './kubelet-labels.ts';
@@ -28,49 +22,35 @@ const any = 'x-kubernetes-preserve-unknown-fields';
  * that these are not reported as mistyped. Checks that a schema cannot express are in
  * apis/validate.
  */
-const appliedTo: JsonSchema = {
-  ...ATOMIC_LIST,
-  description: 'The Nodes to apply to; items are OR-ed. Set it in the policy or in every rule.',
-  items: APPLIED_TO_SCHEMA,
-  crd: { maxItems: MOST.appliedTo },
-};
+const appliedTo: JsonSchema = listField(
+  'The Nodes to apply to; items are OR-ed. Set it in the policy or in every rule.',
+  APPLIED_TO_SCHEMA,
+  { maxItems: MOST.appliedTo },
+);
 
 function ruleSchema(fields: Readonly<Record<string, JsonSchema>>): JsonSchema {
-  return {
-    ...ATOMIC_OBJECT,
-    description: 'The action for connections with these peers, ports and protocols.',
-    required: ['action'],
-    properties: {
-      name: {
-        type: 'string',
-        description: 'Unique in the policy; generated when absent.',
-        maxLength: 253,
-        // Valid in both JavaScript and RE2; the API server uses RE2.
-        pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
-      },
-      action: {
-        type: 'string',
-        description: 'The action for a new connection that matches. Pass continues with the baseline tier.',
-        enum: ['Allow', 'Drop', 'Reject', 'Pass'],
-      },
-      ...fields,
-      ...SERVICE_FIELDS,
-      enableLogging: { type: 'boolean', description: 'Log each new connection the rule decides.' },
-      logLabel: {
-        type: 'string',
-        description: 'The label in the flow log.',
-        maxLength: 63,
-        pattern: '^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$',
-      },
-      appliedTo,
-      l7Protocols: {
-        ...ATOMIC_LIST,
-        description: 'Not supported for Nodes.',
-        items: { ...ATOMIC_OBJECT, [any]: true },
-        crd: NOT_FOR_NODES,
-      },
+  return objectField('The action for connections with these peers, ports and protocols.', ['action'], {
+    name: {
+      type: 'string',
+      description: 'Unique in the policy; generated when absent.',
+      maxLength: 253,
+      // Valid in both JavaScript and RE2; the API server uses RE2.
+      pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
     },
-  };
+    action: choiceField(
+      'The action for a new connection that matches. Pass continues with the baseline tier.',
+      ['Allow', 'Drop', 'Reject', 'Pass'],
+    ),
+    ...fields,
+    ...SERVICE_FIELDS,
+    enableLogging: flagField('Log each new connection the rule decides.'),
+    logLabel: textField('The label in the flow log.', {
+      maxLength: 63,
+      pattern: '^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$',
+    }),
+    appliedTo,
+    l7Protocols: listField('Not supported for Nodes.', { ...ATOMIC_OBJECT, [any]: true }, NOT_FOR_NODES),
+  });
 }
 
 const spec: JsonSchema = {
@@ -78,7 +58,7 @@ const spec: JsonSchema = {
   description: 'The rules, and the Nodes that they apply to.',
   required: ['priority'],
   properties: {
-    tier: { type: 'string', description: 'Name of a Tier.', default: 'application', crd: { maxLength: 253 } },
+    tier: textField('Name of a Tier.', { default: 'application', crd: { maxLength: 253 } }),
     priority: {
       type: 'number',
       description: '1 to 10000; lower is evaluated first.',
@@ -86,24 +66,21 @@ const spec: JsonSchema = {
       maximum: 10000,
     },
     appliedTo,
-    ingress: {
-      ...ATOMIC_LIST,
-      description: 'Rules for connections to the Nodes, in order.',
-      items: ruleSchema({ from: peers('from', 'Sources, OR-ed; absent or empty is any address.') }),
-      crd: { maxItems: MOST.rules },
-    },
-    egress: {
-      ...ATOMIC_LIST,
-      description: 'Rules for connections from the Nodes, in order.',
-      items: {
+    ingress: listField(
+      'Rules for connections to the Nodes, in order.',
+      ruleSchema({ from: peers('from', 'Sources, OR-ed; absent or empty is any address.') }),
+      { maxItems: MOST.rules },
+    ),
+    egress: listField(
+      'Rules for connections from the Nodes, in order.',
+      {
         ...ruleSchema({
           to: peers('to', 'Destinations, OR-ed; absent or empty is any address.'),
-          toServices: {
-            ...ATOMIC_LIST,
-            description: 'Services; not together with to, ports and protocols.',
-            items: SERVICE_REFERENCE_SCHEMA,
-            crd: { maxItems: MOST.ports },
-          },
+          toServices: listField(
+            'Services; not together with to, ports and protocols.',
+            SERVICE_REFERENCE_SCHEMA,
+            { maxItems: MOST.ports },
+          ),
         }),
         crd: {
           cel: [
@@ -116,29 +93,24 @@ const spec: JsonSchema = {
           ],
         },
       },
-      crd: { maxItems: MOST.rules },
-    },
-    mode: {
-      type: 'string',
-      description: 'Audit: rules are matched, counted and logged, and decide nothing.',
-      enum: ['Enforce', 'Audit'],
-      default: 'Enforce',
-    },
-    traffic: {
-      type: 'string',
-      description:
-        'Host: connections of the Node itself. NodePort: connections that destination NAT hands to a pod.',
-      enum: ['Host', 'NodePort'],
-      default: 'Host',
-    },
+      { maxItems: MOST.rules },
+    ),
+    mode: choiceField(
+      'Audit: rules are matched, counted and logged, and decide nothing.',
+      ['Enforce', 'Audit'],
+      'Enforce',
+    ),
+    traffic: choiceField(
+      'Host: connections of the Node itself. NodePort: connections that destination NAT hands to a pod.',
+      ['Host', 'NodePort'],
+      'Host',
+    ),
     // Without a default: it would be in every stored policy, and controllers of earlier versions
     // refuse unknown fields.
-    established: {
-      type: 'string',
-      description:
-        'Recheck: after a change, established connections that a rule of this policy denies are ended. Keep, the default: they go on.',
-      enum: ['Keep', 'Recheck'],
-    },
+    established: choiceField(
+      'Recheck: after a change, established connections that a rule of this policy denies are ended. Keep, the default: they go on.',
+      ['Keep', 'Recheck'],
+    ),
     rollout: ROLLOUT_SCHEMA,
   },
   crd: {

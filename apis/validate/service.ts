@@ -1,6 +1,7 @@
 import { parseAddress } from '../../lib/net/address.ts';
 import type { ApiGroup, NetworkPolicyPort, NetworkPolicyProtocol } from '../objects.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, MOST, presentCount } from '../schema/crd-parts.ts';
+import { ATOMIC_OBJECT, MOST, presentCount } from '../schema/crd-parts.ts';
+import { choiceField, listField, objectField, textField, wholeField } from '../schema/fields.ts';
 import {
   asFields,
   type CelRule,
@@ -10,18 +11,8 @@ import {
 } from '../schema/json-schema.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-const port = (description: string): JsonSchema => ({
-  type: 'integer',
-  description,
-  minimum: 1,
-  maximum: 65535,
-});
-const byte = (description: string): JsonSchema => ({
-  type: 'integer',
-  description,
-  minimum: 0,
-  maximum: 255,
-});
+const port = (description: string): JsonSchema => wholeField(description, [1, 65535]);
+const byte = (description: string): JsonSchema => wholeField(description, [0, 255]);
 
 const range = (first: string, last: string): CelRule => ({
   rule: `!has(self.${last}) || (has(self.${first}) && self.${last} >= self.${first})`,
@@ -37,12 +28,7 @@ const PORT_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'A protocol with a range of ports; without port, every port.',
   properties: {
-    protocol: {
-      type: 'string',
-      description: 'TCP if absent.',
-      enum: ['TCP', 'UDP', 'SCTP'],
-      default: 'TCP',
-    },
+    protocol: choiceField('TCP if absent.', ['TCP', 'UDP', 'SCTP'], 'TCP'),
     port: port('Destination port, 1 to 65535. Named ports are not supported for Nodes.'),
     endPort: port('Last destination port of a range that starts with port.'),
     sourcePort: port('Source port.'),
@@ -68,18 +54,12 @@ const PROTOCOL_SCHEMA: JsonSchema = {
       properties: { icmpType: byte('ICMPv6 type.'), icmpCode: byte('Only beside icmpType.') },
       crd: CODE,
     },
-    igmp: {
-      ...ATOMIC_OBJECT,
-      description: 'IGMP.',
-      properties: {
-        igmpType: byte('IGMP type, for example 17 for a membership query.'),
-        groupAddress: {
-          type: 'string',
-          description: 'An IPv4 multicast address.',
-          crd: { pattern: `^(22[4-9]|23[0-9])(\\.${OCTET}){3}$` },
-        },
-      },
-    },
+    igmp: objectField('IGMP.', [], {
+      igmpType: byte('IGMP type, for example 17 for a membership query.'),
+      groupAddress: textField('An IPv4 multicast address.', {
+        crd: { pattern: `^(22[4-9]|23[0-9])(\\.${OCTET}){3}$` },
+      }),
+    }),
   },
   crd: {
     cel: [
@@ -93,18 +73,8 @@ const PROTOCOL_SCHEMA: JsonSchema = {
 
 /** The services of a rule. */
 export const SERVICE_FIELDS: Readonly<Record<'ports' | 'protocols', JsonSchema>> = {
-  ports: {
-    ...ATOMIC_LIST,
-    description: 'OR-ed, also with protocols.',
-    items: PORT_SCHEMA,
-    crd: { maxItems: MOST.ports },
-  },
-  protocols: {
-    ...ATOMIC_LIST,
-    description: 'OR-ed, also with ports.',
-    items: PROTOCOL_SCHEMA,
-    crd: { maxItems: MOST.ports },
-  },
+  ports: listField('OR-ed, also with protocols.', PORT_SCHEMA, { maxItems: MOST.ports }),
+  protocols: listField('OR-ed, also with ports.', PROTOCOL_SCHEMA, { maxItems: MOST.ports }),
 };
 
 const RANGES = [

@@ -1,6 +1,7 @@
 import type { ApiGroup, Tier } from '../objects.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from '../order.ts';
 import { GRANULAR_OBJECT, kindSchema } from '../schema/crd-parts.ts';
+import { textField } from '../schema/fields.ts';
 import { asFields, type FieldMap, type JsonSchema } from '../schema/json-schema.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { type CrossProblem, type Findings, hasError } from './problem.ts';
@@ -22,7 +23,7 @@ const schema = kindSchema('A named priority that policies are grouped by.', {
         ],
       },
     },
-    description: { type: 'string', description: 'Its purpose, human-readable.' },
+    description: textField('Its purpose, human-readable.'),
   },
 });
 

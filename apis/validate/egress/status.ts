@@ -1,28 +1,18 @@
 import { parseAddress } from '../../../lib/net/address.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGatewayStatus, EgressPolicyStatus, HeldAddress } from '../../egress/objects.ts';
-import { ATOMIC_LIST, ATOMIC_OBJECT, conditions, count, GRANULAR_OBJECT } from '../../schema/crd-parts.ts';
+import { conditions, count, GRANULAR_OBJECT } from '../../schema/crd-parts.ts';
+import { flagField, objectField, objectsField, textField, textsField } from '../../schema/fields.ts';
 import { asFields, asList, checkSchema, type JsonSchema } from '../../schema/json-schema.ts';
 import { canonicalAddress } from '../addresses.ts';
 import { type FieldPath, type Findings, show } from '../problem.ts';
 
-const text = (description: string): JsonSchema => ({ type: 'string', description });
-
-const addresses = (description: string): JsonSchema => ({
-  ...ATOMIC_LIST,
-  description,
-  items: { type: 'string' },
-});
-
-const used = (family: string): JsonSchema => ({
-  ...ATOMIC_OBJECT,
-  description: `Addresses of ${family}.`,
-  properties: {
+const used = (family: string): JsonSchema =>
+  objectField(`Addresses of ${family}.`, [], {
     // The pool of an IPv6 prefix has more addresses than an integer counts.
-    total: text('The number of addresses in the pools, in decimal.'),
+    total: textField('The number of addresses in the pools, in decimal.'),
     used: count('The number of addresses that policies have.'),
-  },
-});
+  });
 
 /** Schema of the `status` of an EgressGateway (`EgressGatewayStatus`). */
 export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
@@ -30,54 +20,30 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
   description: 'The gateway nodes and the owners of addresses, as the controller last decided.',
   properties: {
     observedGeneration: count('The metadata.generation that this status is about.'),
-    nodes: {
-      ...ATOMIC_LIST,
-      description: 'The nodes that can be gateways, by name.',
-      items: {
-        ...ATOMIC_OBJECT,
-        required: ['name', 'ready'],
-        properties: {
-          name: text('Name of the Node.'),
-          ready: { type: 'boolean', description: 'Whether it can take traffic.' },
-          reason: text('The reason why it is not ready; of a ready node, what else is wrong.'),
-          tunnel: text("The address of the node's end of the tunnel."),
-        },
+    nodes: objectsField('The nodes that can be gateways, by name.', null, ['name', 'ready'], {
+      name: textField('Name of the Node.'),
+      ready: flagField('Whether it can take traffic.'),
+      reason: textField('The reason why it is not ready; of a ready node, what else is wrong.'),
+      tunnel: textField("The address of the node's end of the tunnel."),
+    }),
+    slots: objectsField(
+      'The addresses by slot; a slot has one owner and moves as a whole.',
+      64,
+      ['name', 'node', 'epoch', 'addresses'],
+      {
+        name: textField('Name of the slot.'),
+        node: textField('The owner; empty: none.'),
+        epoch: count('The number of owners so far.'),
+        addresses: textsField('The addresses in this slot.'),
+        leaseSeconds: count('The length of leases while it is not that of the spec: the agent restarts.'),
       },
-    },
-    slots: {
-      ...ATOMIC_LIST,
-      description: 'The addresses by slot; a slot has one owner and moves as a whole.',
-      items: {
-        ...ATOMIC_OBJECT,
-        required: ['name', 'node', 'epoch', 'addresses'],
-        properties: {
-          name: text('Name of the slot.'),
-          node: text('The owner; empty: none.'),
-          epoch: count('The number of owners so far.'),
-          addresses: addresses('The addresses in this slot.'),
-          leaseSeconds: count('The length of leases while it is not that of the spec: the agent restarts.'),
-        },
-      },
-      crd: { maxItems: 64 },
-    },
-    addresses: {
-      ...ATOMIC_LIST,
-      description: 'Who has each floating address, or had it last.',
-      items: {
-        ...ATOMIC_OBJECT,
-        required: ['address', 'policy'],
-        properties: {
-          address: text('The address.'),
-          policy: text('The policy, as namespace/name or name; empty: the Shared policies.'),
-          heldUntil: text('The policy released it; until then no other one gets it (RFC 3339).'),
-        },
-      },
-    },
-    usage: {
-      ...ATOMIC_OBJECT,
-      description: 'How many addresses are in use.',
-      properties: { ipv4: used('IPv4'), ipv6: used('IPv6') },
-    },
+    ),
+    addresses: objectsField('Who has each floating address, or had it last.', null, ['address', 'policy'], {
+      address: textField('The address.'),
+      policy: textField('The policy, as namespace/name or name; empty: the Shared policies.'),
+      heldUntil: textField('The policy released it; until then no other one gets it (RFC 3339).'),
+    }),
+    usage: objectField('How many addresses are in use.', [], { ipv4: used('IPv4'), ipv6: used('IPv6') }),
     conditions: conditions({
       Accepted: 'the gateway is valid',
       Ready: 'at least one node is ready',
@@ -91,8 +57,8 @@ export const EGRESS_POLICY_STATUS_SCHEMA: JsonSchema = {
   description: 'The addresses of the policy, and where it is in force.',
   properties: {
     observedGeneration: count('The metadata.generation that this status is about.'),
-    addresses: addresses('The addresses of both families.'),
-    owners: addresses('The nodes that have these addresses now.'),
+    addresses: textsField('The addresses of both families.'),
+    owners: textsField('The nodes that have these addresses now.'),
     pods: count('The number of pods that it selects.'),
     currentNodesRealized: count('The number of nodes that enforce the policy.'),
     desiredNodesRealized: count('The number of nodes that must enforce the policy.'),
