@@ -1,12 +1,12 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { ROLLOUT_COMMANDS, type RolloutCommand } from '../apis/rollout.ts';
 import {
   collect,
   config,
   type Done,
-  example,
   kubeconfig,
   manifests,
+  type OwnCommand,
   ofNode,
   outputOption,
   stateDir,
@@ -14,19 +14,14 @@ import {
 } from './command-options.ts';
 
 /** Commands about a whole cluster. */
-export function addClusterCommands(program: Command, done: Done): void {
+export function addClusterCommands(program: OwnCommand, done: Done): void {
   program
     .command('status')
     .description(
       'Print the state of a cluster on one screen: Guardrails, policies and nodes that need somebody, and why; then counts. Exit status 1 if there are any.',
     )
-    .addOption(watchOption())
-    .addOption(kubeconfig())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example('nodewall status', 'nodewall status --watch', 'kubectl nodewall status -o json'),
-    )
+    .addOptions(watchOption(), kubeconfig(), outputOption('text', 'json'))
+    .addExamples('nodewall status', 'nodewall status --watch', 'kubectl nodewall status -o json')
     .action(async (options) => done(await (await import('./status.ts')).statusCommand(options)));
   addChanges(program, done);
   program
@@ -36,15 +31,12 @@ export function addClusterCommands(program: Command, done: Done): void {
     )
     .addOption(ofNode())
     .option('--all-nodes', 'on all nodes of a cluster together', false)
-    .addOption(kubeconfig())
-    .addOption(stateDir())
-    .addOption(config())
+    .addOptions(kubeconfig(), stateDir(), config())
     .option('--policy <name>', 'only rules of this policy')
     .option('--all', 'rules that allow or pass, too', false)
     .option('--interval <seconds>', 'how long to count', '2')
-    .addOption(watchOption())
-    .addOption(outputOption('table', 'json'))
-    .addHelpText('after', example('nodewall top --watch', 'nodewall top --all-nodes --interval 10'))
+    .addOptions(watchOption(), outputOption('table', 'json'))
+    .addExamples('nodewall top --watch', 'nodewall top --all-nodes --interval 10')
     .action(async (options) => done(await (await import('./top.ts')).topCommand(options)));
   addAdvise(program, done);
   program
@@ -59,16 +51,11 @@ export function addClusterCommands(program: Command, done: Done): void {
       false,
     )
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall check --before',
-        'nodewall check',
-        'nodewall check --machine --config /etc/nodewall/config.yaml',
-      ),
+    .addOptions(stateDir(), config(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall check --before',
+      'nodewall check',
+      'nodewall check --machine --config /etc/nodewall/config.yaml',
     )
     .action(async (options) => done(await (await import('./check.ts')).checkCommand(options)));
   program
@@ -82,18 +69,13 @@ export function addClusterCommands(program: Command, done: Done): void {
     .option('--with-flows', 'also the flow inventory of each node', false)
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
     .option('--file <path>', 'the file to write; default: nodewall-bundle-TIME.tar.gz, here')
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example('nodewall bundle', 'nodewall bundle --node worker-1 --with-flows --file bundle.tar.gz'),
-    )
+    .addOptions(stateDir(), config(), outputOption('text', 'json'))
+    .addExamples('nodewall bundle', 'nodewall bundle --node worker-1 --with-flows --file bundle.tar.gz')
     .action(async (options) => done(await (await import('./bundle.ts')).bundleCommand(options)));
   addConsole(program, done);
 }
 
-function addConsole(program: Command, done: Done): void {
+function addConsole(program: OwnCommand, done: Done): void {
   program
     .command('console')
     .description(
@@ -103,11 +85,11 @@ function addConsole(program: Command, done: Done): void {
     .option('--port <port>', 'on 127.0.0.1; 0: any that is free', '0')
     .option('--open', 'open it in a browser', false)
     .addOption(outputOption('text', 'json'))
-    .addHelpText('after', example('kubectl nodewall console --open', 'nodewall console --port 8090'))
+    .addExamples('kubectl nodewall console --open', 'nodewall console --port 8090')
     .action(async (options) => done(await (await import('./console.ts')).consoleCommand(options)));
 }
 
-function addAdvise(program: Command, done: Done): void {
+function addAdvise(program: OwnCommand, done: Done): void {
   program
     .command('advise')
     .description(
@@ -132,21 +114,16 @@ function addAdvise(program: Command, done: Done): void {
     .option('--max-cidrs <number>', 'CIDRs of a rule, where no selector says who it was', '4')
     .option('--tier <name>', 'tier of the policies', 'application')
     .option('--priority <number>', 'priority of the policies', '1000')
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('yaml', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall advise > advised.yaml',
-        'kubectl nodewall advise --selector node-role.kubernetes.io/control-plane --direction ingress',
-        'nodewall advise --machine --max-cidrs 8',
-      ),
+    .addOptions(stateDir(), config(), outputOption('yaml', 'json'))
+    .addExamples(
+      'nodewall advise > advised.yaml',
+      'kubectl nodewall advise --selector node-role.kubernetes.io/control-plane --direction ingress',
+      'nodewall advise --machine --max-cidrs 8',
     )
     .action(async (options) => done(await (await import('./advise.ts')).adviseCommand(options)));
 }
 
-function addChanges(program: Command, done: Done): void {
+function addChanges(program: OwnCommand, done: Done): void {
   program
     .command('changes')
     .description(
@@ -155,7 +132,7 @@ function addChanges(program: Command, done: Done): void {
     .addOption(kubeconfig())
     .option('--since <time>', 'only changes since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .addOption(outputOption('table', 'json'))
-    .addHelpText('after', example('nodewall changes --since 24h', 'nodewall changes -o json'))
+    .addExamples('nodewall changes --since 24h', 'nodewall changes -o json')
     .action(async (options) => done(await (await import('./changes.ts')).changesCommand(options)));
 }
 
@@ -167,26 +144,20 @@ const WHAT: Readonly<Record<RolloutCommand, string>> = {
 };
 
 /** `nodewall rollout`: commands about rollouts of policies over nodes; and `nodewall undo`. */
-export function addRolloutCommands(program: Command, done: Done): void {
+export function addRolloutCommands(program: OwnCommand, done: Done): void {
   addUndo(program, done);
   const rollout = program
     .command('rollout')
     .description('Show and steer how new versions of policies go to the nodes of a cluster.')
-    .addHelpText('after', example('nodewall rollout status', 'nodewall rollout undo protect-ssh'));
+    .addExamples('nodewall rollout status', 'nodewall rollout undo protect-ssh');
   rollout
     .command('status')
     .description('Print how far the rollout of a policy is, or of all that have one, and why it waits.')
     .argument('[policy]', 'name of the ClusterNetworkPolicy')
-    .addOption(watchOption())
-    .addOption(kubeconfig())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall rollout status',
-        'nodewall rollout status protect-ssh --kubeconfig ~/.kube/config -o json',
-      ),
+    .addOptions(watchOption(), kubeconfig(), config(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall rollout status',
+      'nodewall rollout status protect-ssh --kubeconfig ~/.kube/config -o json',
     )
     .action(async (policy, options) =>
       done(await (await import('./rollout.ts')).rolloutStatus(policy, options)),
@@ -198,16 +169,14 @@ export function addRolloutCommands(program: Command, done: Done): void {
         `${WHAT[command]} It annotates the policy, and waits until a controller has acted on that.`,
       )
       .argument('<policy>', 'name of the ClusterNetworkPolicy; with a group, of any of its policies')
-      .addOption(kubeconfig())
-      .addOption(config())
-      .addOption(outputOption('text', 'json'))
-      .addHelpText('after', example(`nodewall rollout ${command} protect-ssh --kubeconfig ~/.kube/config`))
+      .addOptions(kubeconfig(), config(), outputOption('text', 'json'))
+      .addExamples(`nodewall rollout ${command} protect-ssh --kubeconfig ~/.kube/config`)
       .action(async (policy, options) =>
         done(await (await import('./rollout.ts')).steerRollout(command, policy, options)),
       );
 }
 
-function addUndo(program: Command, done: Done): void {
+function addUndo(program: OwnCommand, done: Done): void {
   program
     .command('undo')
     .description(
@@ -216,18 +185,15 @@ function addUndo(program: Command, done: Done): void {
     .argument('[policy]', 'name of the ClusterNetworkPolicy; with a group, of any of its policies')
     .option('--group <name>', 'the rollout of the policies of this group')
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
-    .addOption(kubeconfig())
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText('after', example('nodewall undo', 'nodewall undo protect-ssh', 'nodewall undo --machine'))
+    .addOptions(kubeconfig(), stateDir(), config(), outputOption('text', 'json'))
+    .addExamples('nodewall undo', 'nodewall undo protect-ssh', 'nodewall undo --machine')
     .action(async (policy, options) =>
       done(await (await import('./undo.ts')).undoCommand(policy, options, program.name())),
     );
 }
 
 /** `nodewall uninstall`. */
-export function addUninstallCommand(program: Command, done: Done): void {
+export function addUninstallCommand(program: OwnCommand, done: Done): void {
   program
     .command('uninstall')
     .description(
@@ -238,14 +204,10 @@ export function addUninstallCommand(program: Command, done: Done): void {
     .option('--ignore-unreachable', 'go on where nodes do not answer, and name them', false)
     .option('--keep-objects', 'delete nothing: only switch off and wait (as the Helm chart does)', false)
     .option('--crds', 'delete the CustomResourceDefinitions too, and with them every policy', false)
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall uninstall --kubeconfig ~/.kube/config',
-        'nodewall uninstall --kubeconfig ~/.kube/config --crds --ignore-unreachable -o json',
-      ),
+    .addOptions(config(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall uninstall --kubeconfig ~/.kube/config',
+      'nodewall uninstall --kubeconfig ~/.kube/config --crds --ignore-unreachable -o json',
     )
     .action(async (options) => done(await (await import('./uninstall.ts')).uninstall(options)));
 }

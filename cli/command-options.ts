@@ -1,11 +1,26 @@
-import { Option } from 'commander';
+import { Command, Option } from 'commander';
 import type { ExitStatus } from '../lib/process/exit.ts';
 
 /** Takes the status of the command that ran. */
 export type Done = (status: ExitStatus) => void;
 
-export const example = (...lines: readonly string[]): string =>
-  `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
+/** A command that takes several options at once, and shows examples below its help. */
+export class OwnCommand extends Command {
+  override createCommand(name?: string): OwnCommand {
+    return new OwnCommand(name);
+  }
+
+  /** The options are listed in this order. */
+  addOptions(...all: readonly Option[]): this {
+    for (const one of all) this.addOption(one);
+    return this;
+  }
+
+  addExamples(...lines: readonly string[]): this {
+    return this.addHelpText('after', `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`);
+  }
+}
+
 export const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
 export const manifests = (required: boolean): Option =>
   new Option(

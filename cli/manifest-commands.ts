@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import { FINDING_KINDS, SEEN_FINDING_KINDS } from '../apis/lint/finding.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
@@ -6,18 +6,18 @@ import {
   againstCluster,
   config,
   type Done,
-  example,
   kubeconfig,
   manifests,
   names,
   node,
+  type OwnCommand,
   outputOption,
   stateDir,
   strict,
 } from './command-options.ts';
 
 /** Commands that read manifests. */
-export function addManifestCommands(program: Command, done: Done): void {
+export function addManifestCommands(program: OwnCommand, done: Done): void {
   addValidate(program, done);
   addCompile(program, done);
   addExplain(program, done);
@@ -27,39 +27,28 @@ export function addManifestCommands(program: Command, done: Done): void {
   addDump(program, done);
 }
 
-function addValidate(program: Command, done: Done): void {
+function addValidate(program: OwnCommand, done: Done): void {
   program
     .command('validate')
     .description(
       'Print every problem in every manifest, and every Guardrail that does not hold; exits with 1 if there is any.',
     )
-    .addOption(manifests(true))
-    .addOption(againstCluster())
-    .addOption(kubeconfig())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall validate --manifests /etc/nodewall/manifests',
-        'kustomize build | nodewall validate --manifests -',
-        'nodewall validate --manifests ./policies --against-cluster    # Services and Nodes of the cluster are known',
-      ),
+    .addOptions(manifests(true), againstCluster(), kubeconfig(), config(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall validate --manifests /etc/nodewall/manifests',
+      'kustomize build | nodewall validate --manifests -',
+      'nodewall validate --manifests ./policies --against-cluster    # Services and Nodes of the cluster are known',
     )
     .action(async (options) => done(await (await import('./validate.ts')).validate(options)));
 }
 
-function addCompile(program: Command, done: Done): void {
+function addCompile(program: OwnCommand, done: Done): void {
   program
     .command('compile')
     .description(
       "Print a Node's rules in evaluation order; -o nft and -o iptables print the text that the agent would load, -o netstate the network configuration of egress gateways as commands.",
     )
-    .addOption(manifests(true))
-    .addOption(node())
-    .addOption(config())
-    .addOption(names())
-    .addOption(strict())
+    .addOptions(manifests(true), node(), config(), names(), strict())
     .option(
       '--stats',
       'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
@@ -68,19 +57,16 @@ function addCompile(program: Command, done: Done): void {
     .addOption(
       outputOption('table', 'json', 'netstate', ...Object.values(DATAPLANES).map((kind) => kind.output)),
     )
-    .addHelpText(
-      'after',
-      example(
-        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
-        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
-        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o iptables    # ipset restore, then iptables-restore of each family',
-        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --stats',
-      ),
+    .addExamples(
+      'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
+      'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
+      'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o iptables    # ipset restore, then iptables-restore of each family',
+      'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --stats',
     )
     .action(async (options) => done(await (await import('./compile.ts')).compileCommand(options)));
 }
 
-function addExplain(program: Command, done: Done): void {
+function addExplain(program: OwnCommand, done: Done): void {
   program
     .command('explain')
     .description(
@@ -91,8 +77,7 @@ function addExplain(program: Command, done: Done): void {
       '--node <name>',
       'the Node; without --manifests its agent is asked, through the controllers of its cluster; default: this machine',
     )
-    .addOption(kubeconfig().conflicts('manifests'))
-    .addOption(stateDir())
+    .addOptions(kubeconfig().conflicts('manifests'), stateDir())
     .addOption(
       new Option(
         '--flow <json>',
@@ -100,29 +85,23 @@ function addExplain(program: Command, done: Done): void {
       ).conflicts('flows'),
     )
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
-    .addOption(config())
-    .addOption(names())
-    .addOption(strict())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall explain --node worker-1 \\',
-        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":22}\'    # the rules in force there',
-        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
-        '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
-        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
-        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
-        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
-        '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
-        'nodewall explain --manifests /etc/nodewall/manifests \\',
-        '    --flow \'{"traffic":"Egress","pod":"shop/web-0","dst":"203.0.113.9","protocol":"tcp","dstPort":443}\'',
-      ),
+    .addOptions(config(), names(), strict(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall explain --node worker-1 \\',
+      '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":22}\'    # the rules in force there',
+      'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+      '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
+      'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+      '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
+      'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
+      '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
+      'nodewall explain --manifests /etc/nodewall/manifests \\',
+      '    --flow \'{"traffic":"Egress","pod":"shop/web-0","dst":"203.0.113.9","protocol":"tcp","dstPort":443}\'',
     )
     .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));
 }
 
-function addDiff(program: Command, done: Done): void {
+function addDiff(program: OwnCommand, done: Done): void {
   program
     .command('diff')
     .description(
@@ -136,21 +115,17 @@ function addDiff(program: Command, done: Done): void {
       ),
     )
     .option('--node <name>', 'compare this Node alone')
-    .addOption(config())
-    .addOption(names())
+    .addOptions(config(), names())
     .addOption(
       new Option('--fail-on <change>', 'exit with 1 only if connections are newly denied, or newly allowed')
         .choices(['any', 'denied', 'allowed'])
         .default('any'),
     )
     .addOption(outputOption('text', 'json', 'markdown'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall diff /etc/nodewall/manifests ./changed',
-        'nodewall diff old new --fail-on denied -o markdown    # in a pipeline: fails if anything is closed',
-        'nodewall diff --against-cluster ./policies --kubeconfig ~/.kube/config    # before kubectl apply',
-      ),
+    .addExamples(
+      'nodewall diff /etc/nodewall/manifests ./changed',
+      'nodewall diff old new --fail-on denied -o markdown    # in a pipeline: fails if anything is closed',
+      'nodewall diff --against-cluster ./policies --kubeconfig ~/.kube/config    # before kubectl apply',
     )
     .action(async (paths: string[], options) => {
       const place = placeOf('--against-cluster', paths, program.args);
@@ -159,7 +134,7 @@ function addDiff(program: Command, done: Done): void {
     });
 }
 
-function addLint(program: Command, done: Done): void {
+function addLint(program: OwnCommand, done: Done): void {
   program
     .command('lint')
     .description(
@@ -174,11 +149,7 @@ function addLint(program: Command, done: Done): void {
         '7d',
       ),
     )
-    .addOption(kubeconfig())
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(names())
-    .addOption(strict())
+    .addOptions(kubeconfig(), stateDir(), config(), names(), strict())
     .addOption(
       new Option('--only <kinds...>', 'print findings of these kinds alone').choices([
         ...FINDING_KINDS,
@@ -186,13 +157,10 @@ function addLint(program: Command, done: Done): void {
       ]),
     )
     .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall lint --manifests /etc/nodewall/manifests',
-        'nodewall lint --manifests ./policies --only unreachable no-effect    # in a pipeline: fails if a rule is for nothing',
-        'nodewall lint --all-nodes --window 5d    # by what nodes counted and saw',
-      ),
+    .addExamples(
+      'nodewall lint --manifests /etc/nodewall/manifests',
+      'nodewall lint --manifests ./policies --only unreachable no-effect    # in a pipeline: fails if a rule is for nothing',
+      'nodewall lint --all-nodes --window 5d    # by what nodes counted and saw',
     )
     .action(async (options) => {
       if (options.manifests === undefined && options.againstCluster)
@@ -210,29 +178,25 @@ function placeOf(flag: string, [path = '']: readonly string[], args: readonly st
   return args.indexOf(flag) < args.lastIndexOf(path) ? 'OLD' : 'NEW';
 }
 
-function addMigrate(program: Command, done: Done): void {
+function addMigrate(program: OwnCommand, done: Done): void {
   program
     .command('migrate')
     .description(
       'Print the nodewall.io objects that do what manifests of egressgateway.spidernet.io do; names on standard error what has no equal. Exits with 1 if an object cannot be translated.',
     )
-    .addOption(manifests(true))
-    .addOption(outputOption('yaml', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall migrate --manifests ./egress > nodewall.yaml && nodewall validate --manifests nodewall.yaml',
-        'kubectl get -o yaml ns,egressgateways.egressgateway.spidernet.io > old.yaml    # with statuses: addresses stay',
-      ),
+    .addOptions(manifests(true), outputOption('yaml', 'json'))
+    .addExamples(
+      'nodewall migrate --manifests ./egress > nodewall.yaml && nodewall validate --manifests nodewall.yaml',
+      'kubectl get -o yaml ns,egressgateways.egressgateway.spidernet.io > old.yaml    # with statuses: addresses stay',
     )
     .action(async (options) => done(await (await import('./migrate.ts')).migrateCommand(options)));
 }
 
-function addDump(program: Command, done: Done): void {
+function addDump(program: OwnCommand, done: Done): void {
   const dump = program
     .command('dump')
     .description('Print the value of one stage: objects, wire, state or transaction.')
-    .addHelpText('after', example('nodewall dump wire --manifests /etc/nodewall/manifests --node cp-1'));
+    .addExamples('nodewall dump wire --manifests /etc/nodewall/manifests --node cp-1');
   const stages = [
     ['objects', 'stage 1: the objects, validated and narrowed (JSON)'],
     ['wire', 'stage 3: the messages sent to the node (JSON lines)'],
@@ -254,7 +218,7 @@ function addDump(program: Command, done: Done): void {
     }
     const which = stage === 'objects' ? '' : ' --node cp-1';
     command
-      .addHelpText('after', example(`nodewall dump ${stage} --manifests /etc/nodewall/manifests${which}`))
+      .addExamples(`nodewall dump ${stage} --manifests /etc/nodewall/manifests${which}`)
       .action(async (options) => done(await (await import('./dump.ts')).dump(stage, options)));
   }
 }

@@ -1,10 +1,10 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import {
   collect,
   config,
   type Done,
-  example,
   kubeconfig,
+  type OwnCommand,
   ofNode,
   outputOption,
   stateDir,
@@ -12,7 +12,7 @@ import {
 } from './command-options.ts';
 
 /** Commands for the node on which they run. */
-export function addNodeCommands(program: Command, done: Done): void {
+export function addNodeCommands(program: OwnCommand, done: Done): void {
   addOff(program, done);
   addOn(program, done);
   addFlush(program, done);
@@ -28,39 +28,33 @@ export function addNodeCommands(program: Command, done: Done): void {
   addBootUnit(program, done);
 }
 
-function addOff(program: Command, done: Done): void {
+function addOff(program: OwnCommand, done: Done): void {
   program
     .command('off')
     .description(
       'Remove all rules of nodewall from this node until `nodewall on`, through restarts. Returns when they are removed.',
     )
     .option('--reason <text>', 'the reason, for the log, the status of policies and an Event')
-    .addOption(config())
-    .addOption(stateDir())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        "nodewall off --reason 'locked out by policy deny-all'",
-        'kubectl -n nodewall-system exec POD -- nodewall off',
-      ),
+    .addOptions(config(), stateDir(), outputOption('text', 'json'))
+    .addExamples(
+      "nodewall off --reason 'locked out by policy deny-all'",
+      'kubectl -n nodewall-system exec POD -- nodewall off',
     )
     .action(async (options) => done(await (await import('./off.ts')).off(options)));
 }
 
-function addOn(program: Command, done: Done): void {
+function addOn(program: OwnCommand, done: Done): void {
   program
     .command('on')
     .description('End `nodewall off`: the agent of this node enforces its policies again.')
-    .addOption(config())
-    .addOption(stateDir())
+    .addOptions(config(), stateDir())
     .option('--renamed', 'this machine, a Node without --node, has its new host name for good')
     .addOption(outputOption('text', 'json'))
-    .addHelpText('after', example('nodewall on'))
+    .addExamples('nodewall on')
     .action(async (options) => done(await (await import('./off.ts')).on(options)));
 }
 
-function addFlush(program: Command, done: Done): void {
+function addFlush(program: OwnCommand, done: Done): void {
   program
     .command('flush')
     .description(
@@ -71,88 +65,65 @@ function addFlush(program: Command, done: Done): void {
       '--node <name>',
       'end them on this node only; where no agent runs, the message has the line for it',
     )
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall flush --dry-run',
-        'nodewall flush',
-        'kubectl -n nodewall-system exec POD -- nodewall flush --dry-run -o json',
-      ),
+    .addOptions(stateDir(), config(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall flush --dry-run',
+      'nodewall flush',
+      'kubectl -n nodewall-system exec POD -- nodewall flush --dry-run -o json',
     )
     .action(async (options) => done(await (await import('./flush.ts')).flush(options)));
 }
 
-function addConfirm(program: Command, done: Done): void {
+function addConfirm(program: OwnCommand, done: Done): void {
   program
     .command('confirm')
     .description(
       'Confirm the rules that the agent of this node tries (guarded apply): they stay, and survive. Where no agent runs, but there is a kubeconfig: print the nodes of the cluster that try rules, and what to run on each.',
     )
-    .addOption(stateDir())
-    .addOption(kubeconfig())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm'),
-    )
+    .addOptions(stateDir(), kubeconfig(), config(), outputOption('text', 'json'))
+    .addExamples('nodewall confirm', 'kubectl -n nodewall-system exec POD -- nodewall confirm')
     .action(async (options) => done(await (await import('./guard.ts')).confirmCommand(options)));
 }
 
-function addRetry(program: Command, done: Done): void {
+function addRetry(program: OwnCommand, done: Done): void {
   program
     .command('retry')
     .description(
       'Apply and try again the policies that were rolled back on this node (guarded apply). Where no agent runs, but there is a kubeconfig: those that any node of the cluster has rolled back, by an annotation of the policy.',
     )
     .argument('[policy]', 'only this policy')
-    .addOption(stateDir())
-    .addOption(kubeconfig())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText('after', example('nodewall retry', 'nodewall retry deny-all'))
+    .addOptions(stateDir(), kubeconfig(), config(), outputOption('text', 'json'))
+    .addExamples('nodewall retry', 'nodewall retry deny-all')
     .action(async (policy, options) =>
       done(await (await import('./guard.ts')).retryCommand(policy, options)),
     );
 }
 
-function addCleanup(program: Command, done: Done): void {
+function addCleanup(program: OwnCommand, done: Done): void {
   program
     .command('cleanup')
     .description('Remove everything of nodewall from the kernel, in nftables and iptables.')
-    .addOption(config())
-    .addOption(stateDir())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText('after', example('nodewall cleanup'))
+    .addOptions(config(), stateDir(), outputOption('text', 'json'))
+    .addExamples('nodewall cleanup')
     .action(async (options) => done(await (await import('./off.ts')).cleanup(options)));
 }
 
-function addInterfaces(program: Command, done: Done): void {
+function addInterfaces(program: OwnCommand, done: Done): void {
   program
     .command('interfaces')
     .description('Print the interfaces of this network namespace, their link groups, and why.')
-    .addOption(config())
-    .addOption(stateDir())
-    .addOption(ofNode())
-    .addOption(kubeconfig())
-    .addOption(outputOption('table', 'json'))
-    .addHelpText('after', example('nodewall interfaces', 'nodewall interfaces --node worker-1'))
+    .addOptions(config(), stateDir(), ofNode(), kubeconfig(), outputOption('table', 'json'))
+    .addExamples('nodewall interfaces', 'nodewall interfaces --node worker-1')
     .action(async (options) => done(await (await import('./node-data.ts')).interfaces(options)));
 }
 
-function addRules(program: Command, done: Done): void {
+function addRules(program: OwnCommand, done: Done): void {
   program
     .command('rules')
     .description(
       'Print the rules in force on this machine or on a node of a cluster, in evaluation order, with their counters.',
     )
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(ofNode())
-    .addOption(kubeconfig())
+    .addOptions(stateDir(), config(), ofNode(), kubeconfig())
     .option('--policy <name>', 'only rules of this policy')
     .option(
       '--unused [time]',
@@ -161,19 +132,16 @@ function addRules(program: Command, done: Done): void {
     )
     .option('--all-nodes', 'with --unused: that no packet has matched on any node of a cluster', false)
     .addOption(outputOption('table', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall rules',
-        'nodewall rules --policy protect-api -o json',
-        'nodewall rules --node worker-1 --unused',
-        'nodewall rules --all-nodes --unused 30d',
-      ),
+    .addExamples(
+      'nodewall rules',
+      'nodewall rules --policy protect-api -o json',
+      'nodewall rules --node worker-1 --unused',
+      'nodewall rules --all-nodes --unused 30d',
     )
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
 }
 
-function addLog(program: Command, done: Done): void {
+function addLog(program: OwnCommand, done: Done): void {
   program
     .command('log')
     .description(
@@ -186,9 +154,7 @@ function addLog(program: Command, done: Done): void {
     .option('-f, --follow', 'go on with new records, across rotations', false)
     .addOption(ofNode())
     .option('--all-nodes', 'those of all nodes of a cluster, in the order of their times', false)
-    .addOption(kubeconfig())
-    .addOption(stateDir())
-    .addOption(config())
+    .addOptions(kubeconfig(), stateDir(), config())
     .option('--policy <name>', 'only records of this policy')
     .option('--rule <name>', 'only records of rules with this name')
     .option('--tier <name>', 'only records of policies in this tier')
@@ -208,21 +174,18 @@ function addLog(program: Command, done: Done): void {
     .option('--since <time>', 'only records since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .option('-n, --lines <number>', 'only the last records (default with --follow: 10)')
     .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall log --follow --verdict Drop',
-        'nodewall log --all-nodes --follow --policy protect-api',
-        'nodewall log --audit --policy protect-api --since 24h -o json',
-        'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
-      ),
+    .addExamples(
+      'nodewall log --follow --verdict Drop',
+      'nodewall log --all-nodes --follow --policy protect-api',
+      'nodewall log --audit --policy protect-api --since 24h -o json',
+      'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
     )
     .action(async (files, options) =>
       done(await (await import('./records.ts')).recordsCommand(files, options)),
     );
 }
 
-function addFlows(program: Command, done: Done): void {
+function addFlows(program: OwnCommand, done: Done): void {
   program
     .command('flows')
     .description(
@@ -230,9 +193,7 @@ function addFlows(program: Command, done: Done): void {
     )
     .addOption(ofNode())
     .option('--all-nodes', 'those of each node of a cluster', false)
-    .addOption(kubeconfig())
-    .addOption(stateDir())
-    .addOption(config())
+    .addOptions(kubeconfig(), stateDir(), config())
     .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
     .option('--peer <cidr>', 'only those with an address in this CIDR')
     .option('--port <number>', 'only those with this port of the server')
@@ -242,20 +203,16 @@ function addFlows(program: Command, done: Done): void {
     .option('--live', 'only those with connections now', false)
     .option('--since <time>', 'only those seen since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
     .option('-n, --lines <number>', 'at most so many of a node (default 200, most 1500)')
-    .addOption(watchOption())
-    .addOption(outputOption('table', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall flows --direction ingress --since 24h',
-        'nodewall flows --node worker-1 --denied --watch',
-        'nodewall flows --all-nodes --port 10250 --live -o json',
-      ),
+    .addOptions(watchOption(), outputOption('table', 'json'))
+    .addExamples(
+      'nodewall flows --direction ingress --since 24h',
+      'nodewall flows --node worker-1 --denied --watch',
+      'nodewall flows --all-nodes --port 10250 --live -o json',
     )
     .action(async (options) => done(await (await import('./flows.ts')).flowsCommand(options)));
 }
 
-function addImpact(program: Command, done: Done): void {
+function addImpact(program: OwnCommand, done: Done): void {
   program
     .command('impact')
     .description(
@@ -273,40 +230,31 @@ function addImpact(program: Command, done: Done): void {
     )
     .addOption(ofNode())
     .option('--all-nodes', 'the flows of all nodes of a cluster, and its policies', false)
-    .addOption(kubeconfig())
-    .addOption(stateDir())
-    .addOption(config())
+    .addOptions(kubeconfig(), stateDir(), config())
     .addOption(
       new Option('--fail-on <change>', 'exit with 1 only if flows are newly denied, or newly allowed')
         .choices(['any', 'denied', 'allowed'])
         .default('any'),
     )
     .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall impact -f changed.yaml    # this machine, whose agent reads manifests',
-        'nodewall impact -f policies/ --all-nodes --fail-on denied    # before kubectl apply',
-        'nodewall impact --remove ClusterNetworkPolicy/protect-api --node worker-1',
-      ),
+    .addExamples(
+      'nodewall impact -f changed.yaml    # this machine, whose agent reads manifests',
+      'nodewall impact -f policies/ --all-nodes --fail-on denied    # before kubectl apply',
+      'nodewall impact --remove ClusterNetworkPolicy/protect-api --node worker-1',
     )
     .action(async (options) => done(await (await import('./impact.ts')).impactCommand(options)));
 }
 
-function addNames(program: Command, done: Done): void {
+function addNames(program: OwnCommand, done: Done): void {
   program
     .command('names')
     .description('Print the names and addresses of fqdn peers, as the agent last saved them.')
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(ofNode())
-    .addOption(kubeconfig())
-    .addOption(outputOption('table', 'json'))
-    .addHelpText('after', example('nodewall names', 'nodewall names --node worker-1'))
+    .addOptions(stateDir(), config(), ofNode(), kubeconfig(), outputOption('table', 'json'))
+    .addExamples('nodewall names', 'nodewall names --node worker-1')
     .action(async (options) => done(await (await import('./node-data.ts')).namesCommand(options)));
 }
 
-function addBootUnit(program: Command, done: Done): void {
+function addBootUnit(program: OwnCommand, done: Done): void {
   program
     .command('boot-unit')
     .description(
@@ -314,11 +262,7 @@ function addBootUnit(program: Command, done: Done): void {
     )
     .option('--install <directory>', 'write them there and enable them, as systemctl enable does')
     .option('--remove <directory>', 'remove them from there')
-    .addOption(config())
-    .addOption(stateDir())
-    .addHelpText(
-      'after',
-      example('nodewall boot-unit --install /etc/systemd/system', 'systemctl status nodewall-boot'),
-    )
+    .addOptions(config(), stateDir())
+    .addExamples('nodewall boot-unit --install /etc/systemd/system', 'systemctl status nodewall-boot')
     .action(async (options) => done(await (await import('./boot-unit.ts')).bootUnit(options)));
 }

@@ -1,10 +1,10 @@
-import { Argument, Command, CommanderError } from 'commander';
+import { Argument, type Command, CommanderError } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { SHELLS } from '../lib/process/terminal.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { recordOnly } from './cluster-api.ts';
 import { addClusterCommands, addRolloutCommands, addUninstallCommand } from './cluster-commands.ts';
-import { type Done, example } from './command-options.ts';
+import { type Done, OwnCommand } from './command-options.ts';
 import { type Edition, editionText, NODEWALL_EDITION, refuseMachineCommands } from './edition.ts';
 import { addEgressCommands } from './egress/egress-commands.ts';
 import { addManifestCommands } from './manifest-commands.ts';
@@ -38,8 +38,8 @@ export async function runNodewall(
   }
 }
 
-function build(edition: Edition, done: Done): Command {
-  const program = new Command(edition.name)
+function build(edition: Edition, done: Done): OwnCommand {
+  const program = new OwnCommand(edition.name)
     .description(
       'A host firewall for Kubernetes nodes: one nftables rule per policy rule, or one iptables rule per family.',
     )
@@ -64,19 +64,16 @@ function build(edition: Edition, done: Done): Command {
   return program;
 }
 
-function addCompletion(program: Command): void {
+function addCompletion(program: OwnCommand): void {
   program
     .command('completion')
     .description(
       'Print the script by which a shell completes commands, options and their values; for kubectl, the file kubectl_complete-nodewall.',
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(SHELLS))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall completion bash > /etc/bash_completion.d/nodewall',
-        'nodewall completion kubectl > /usr/local/bin/kubectl_complete-nodewall',
-      ),
+    .addExamples(
+      'nodewall completion bash > /etc/bash_completion.d/nodewall',
+      'nodewall completion kubectl > /usr/local/bin/kubectl_complete-nodewall',
     )
     .action(async (shell) => await (await import('./completion.ts')).completion(shell, program));
 }
@@ -138,7 +135,7 @@ const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[]
 ];
 
 /** Orders the commands of `--help` by what they are for, and adds the questions. */
-function addQuestions(program: Command): void {
+function addQuestions(program: OwnCommand): void {
   for (const [title, names] of GROUPS)
     for (const command of program.commands) if (names.includes(command.name())) command.helpGroup(title);
   const titles = GROUPS.map(([title]) => title);
@@ -149,7 +146,7 @@ function addQuestions(program: Command): void {
   // The groups stand in the order of their first commands.
   (program.commands as Command[]).sort((a, b) => rank(a) - rank(b));
   const texts = QUESTIONS.map(([question, command]) => `  ${question}\n      ${command}\n`);
-  program.addHelpText('after', example('nodewall status'));
+  program.addExamples('nodewall status');
   program.addHelpText(
     'after',
     `\nQuestions (NODE, POLICY, ADDRESS and PORT are yours to fill in):\n${texts.join('')}${HINTS}`,

@@ -1,39 +1,35 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { CONTROLLER_PORT } from '../apis/control-plane.ts';
 import {
   config,
   type Done,
-  example,
   logFormat,
   logLevel,
   manifests,
   node,
+  type OwnCommand,
   stateDir,
   strict,
 } from './command-options.ts';
 
 /** Commands that run until they are stopped. */
-export function addServiceCommands(program: Command, done: Done): void {
+export function addServiceCommands(program: OwnCommand, done: Done): void {
   addAgent(program, done);
   addController(program, done);
 }
 
-function addAgent(program: Command, done: Done): void {
+function addAgent(program: OwnCommand, done: Done): void {
   program
     .command('agent')
     .description("Enforce the Node's rules in the kernel of this machine, and follow every change of them.")
-    .addOption(manifests(false))
-    .addOption(node())
-    .addOption(config())
-    .addOption(stateDir())
+    .addOptions(manifests(false), node(), config(), stateDir())
     .option('--once', 'apply and exit; the rules stay', false)
     .addOption(strict())
     .option(
       '--feature-gates <gates>',
       'NodeNetworkPolicy=true|false, and EgressGateway=true|false (default: false; in a cluster what its controller says)',
     )
-    .addOption(logFormat())
-    .addOption(logLevel('transaction'))
+    .addOptions(logFormat(), logLevel('transaction'))
     .option('--controller <url>', 'https://HOST:PORT of the controller to follow, instead of --manifests')
     .option(
       '--token-file <file>',
@@ -52,18 +48,15 @@ function addAgent(program: Command, done: Done): void {
     .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
     .option('--health-socket <path>', 'serve the same at a Unix socket, for probes of a kubelet')
     .option('--metrics-rules', 'add a counter for each rule to the metrics', false)
-    .addHelpText(
-      'after',
-      example(
-        'nodewall agent --manifests /etc/nodewall/manifests --node cp-1',
-        'nodewall agent --controller https://nodewall.example.com:8443 --node cp-1 \\',
-        '    --token-file /var/run/secrets/nodewall/token --ca-file /var/run/secrets/nodewall/ca.crt',
-      ),
+    .addExamples(
+      'nodewall agent --manifests /etc/nodewall/manifests --node cp-1',
+      'nodewall agent --controller https://nodewall.example.com:8443 --node cp-1 \\',
+      '    --token-file /var/run/secrets/nodewall/token --ca-file /var/run/secrets/nodewall/ca.crt',
     )
     .action(async (options) => done(await (await import('./agent.ts')).agentCommand(options)));
 }
 
-function addController(program: Command, done: Done): void {
+function addController(program: OwnCommand, done: Done): void {
   program
     .command('controller')
     .description(
@@ -112,14 +105,9 @@ function addController(program: Command, done: Done): void {
       relistPeriod,
       900,
     )
-    .addOption(config())
-    .addOption(logFormat())
-    .addOption(logLevel('stream'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall controller --kubeconfig ~/.kube/config --listen 127.0.0.1:8443 --metrics-listen 127.0.0.1:8080',
-      ),
+    .addOptions(config(), logFormat(), logLevel('stream'))
+    .addExamples(
+      'nodewall controller --kubeconfig ~/.kube/config --listen 127.0.0.1:8443 --metrics-listen 127.0.0.1:8080',
     )
     .action(async (options) => done(await (await import('./controller.ts')).controllerCommand(options)));
 }

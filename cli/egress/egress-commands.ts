@@ -1,12 +1,12 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import { config, type Done, example, manifests, outputOption, stateDir } from '../command-options.ts';
+import { InvalidArgumentError, Option } from 'commander';
+import { config, type Done, manifests, type OwnCommand, outputOption, stateDir } from '../command-options.ts';
 
 /** `nodewall egress`: commands about egress gateways. */
-export function addEgressCommands(program: Command, done: Done): void {
+export function addEgressCommands(program: OwnCommand, done: Done): void {
   const egress = program
     .command('egress')
     .description('Show and drain egress gateways, and find the pods behind their addresses.')
-    .addHelpText('after', example('nodewall egress status', 'nodewall egress who 198.51.100.20:40001'));
+    .addExamples('nodewall egress status', 'nodewall egress who 198.51.100.20:40001');
   addStatus(egress, done);
   addWho(egress, done);
   addDrain(egress, done);
@@ -15,29 +15,28 @@ export function addEgressCommands(program: Command, done: Done): void {
 
 const kubeconfig = (what: string): Option => new Option('--kubeconfig <file>', what);
 
-function addStatus(egress: Command, done: Done): void {
+function addStatus(egress: OwnCommand, done: Done): void {
   egress
     .command('status')
     .description(
       'Print gateways with their nodes, slots and owners, and policies with their addresses; without --manifests and --kubeconfig what the agent of this node steers, with its counters.',
     )
-    .addOption(manifests(false).conflicts('kubeconfig'))
-    .addOption(kubeconfig('read the objects and statuses from this cluster'))
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall egress status',
-        'nodewall egress status --kubeconfig ~/.kube/config',
-        'nodewall egress status --manifests docs/examples/egress -o json',
-      ),
+    .addOptions(
+      manifests(false).conflicts('kubeconfig'),
+      kubeconfig('read the objects and statuses from this cluster'),
+      stateDir(),
+      config(),
+      outputOption('text', 'json'),
+    )
+    .addExamples(
+      'nodewall egress status',
+      'nodewall egress status --kubeconfig ~/.kube/config',
+      'nodewall egress status --manifests docs/examples/egress -o json',
     )
     .action(async (options) => done(await (await import('./egress-status.ts')).egressStatus(options)));
 }
 
-function addWho(egress: Command, done: Done): void {
+function addWho(egress: OwnCommand, done: Done): void {
   egress
     .command('who')
     .description(
@@ -49,24 +48,23 @@ function addWho(egress: Command, done: Done): void {
       '--at <time>',
       'only those open then: 10m ago, or a time (ISO 8601, a second if it has no fraction)',
     )
-    .addOption(manifests(false).conflicts('kubeconfig'))
-    .addOption(kubeconfig('name the pods that have the addresses now, and the policies'))
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall egress who 198.51.100.20:40001 --at 2026-11-23T22:10:05Z',
-        'nodewall egress who [2001:db8::14]:40001 --at 10m -o json',
-      ),
+    .addOptions(
+      manifests(false).conflicts('kubeconfig'),
+      kubeconfig('name the pods that have the addresses now, and the policies'),
+      stateDir(),
+      config(),
+      outputOption('text', 'json'),
+    )
+    .addExamples(
+      'nodewall egress who 198.51.100.20:40001 --at 2026-11-23T22:10:05Z',
+      'nodewall egress who [2001:db8::14]:40001 --at 10m -o json',
     )
     .action(async (target, files, options) =>
       done(await (await import('./egress-who.ts')).egressWho(target, files, options)),
     );
 }
 
-function addDrain(egress: Command, done: Done): void {
+function addDrain(egress: OwnCommand, done: Done): void {
   egress
     .command('drain')
     .description(
@@ -76,22 +74,21 @@ function addDrain(egress: Command, done: Done): void {
     .option('--undo', 'let the node own slots again', false)
     .option('--no-wait', 'return at once')
     .option('--timeout <seconds>', 'how long to wait; then the exit status is 1', seconds, 60)
-    .addOption(kubeconfig('API server and credentials; default: those of the pod'))
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall egress drain edge-1 --kubeconfig ~/.kube/config',
-        'nodewall egress drain edge-1 --undo --kubeconfig ~/.kube/config',
-      ),
+    .addOptions(
+      kubeconfig('API server and credentials; default: those of the pod'),
+      config(),
+      outputOption('text', 'json'),
+    )
+    .addExamples(
+      'nodewall egress drain edge-1 --kubeconfig ~/.kube/config',
+      'nodewall egress drain edge-1 --undo --kubeconfig ~/.kube/config',
     )
     .action(async (node, options) =>
       done(await (await import('./egress-drain.ts')).egressDrain(node, options)),
     );
 }
 
-function addReset(egress: Command, done: Done): void {
+function addReset(egress: OwnCommand, done: Done): void {
   egress
     .command('reset')
     .description(
@@ -102,15 +99,10 @@ function addReset(egress: Command, done: Done): void {
       'NAMESPACE/NAME of an EgressPolicy, or the name of a ClusterEgressPolicy',
     )
     .option('--dry-run', 'only list them', false)
-    .addOption(stateDir())
-    .addOption(config())
-    .addOption(outputOption('text', 'json'))
-    .addHelpText(
-      'after',
-      example(
-        'nodewall egress reset --policy shop/bank --dry-run',
-        'nodewall egress reset --policy shop/bank',
-      ),
+    .addOptions(stateDir(), config(), outputOption('text', 'json'))
+    .addExamples(
+      'nodewall egress reset --policy shop/bank --dry-run',
+      'nodewall egress reset --policy shop/bank',
     )
     .action(async (options) => done(await (await import('../flush.ts')).egressReset(options)));
 }
