@@ -26,8 +26,6 @@ import { RawSocket } from './raw-socket.ts';
 
 /** NETLINK_NETFILTER of linux/netlink.h. */
 const NETFILTER = 12;
-/** Requests in one call: their answers fit into the socket's buffer. */
-const MOST = 256;
 
 /**
  * The connections that the kernel tracks (ctnetlink), in the network namespace in which this object
@@ -117,17 +115,8 @@ export class Conntrack {
     return this.#socket.close();
   }
 
-  async #each<Entry>(
-    entries: readonly Entry[],
-    toRequest: (entry: Entry) => Uint8Array,
-  ): Promise<(NftError | null)[]> {
-    const results: (NftError | null)[] = [];
-    for (let i = 0; i < entries.length; i += MOST) {
-      const requests = entries.slice(i, i + MOST).map((entry) => toRequest(entry));
-      const answers = await this.#socket.exchange(requests, () => 'connection');
-      results.push(...answers.map(({ error }) => error));
-    }
-    return results;
+  #each<Entry>(entries: readonly Entry[], toRequest: (entry: Entry) => Uint8Array) {
+    return this.#socket.each(entries, toRequest, () => 'connection');
   }
 }
 

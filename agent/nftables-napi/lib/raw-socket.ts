@@ -79,6 +79,22 @@ export class RawSocket {
     return answers;
   }
 
+  /** One result per item, so many in one call that their answers fit into the socket's buffer. */
+  async each<Item>(
+    items: readonly Item[],
+    toRequest: (item: Item) => Uint8Array,
+    what: (index: number) => string,
+    most = 256,
+  ): Promise<(NftError | null)[]> {
+    const results: (NftError | null)[] = [];
+    for (let i = 0; i < items.length; i += most) {
+      const requests = items.slice(i, i + most).map(toRequest);
+      const answers = await this.exchange(requests, (index) => what(i + index));
+      results.push(...answers.map(({ error }) => error));
+    }
+    return results;
+  }
+
   /** Waits for pending calls, then closes the socket. Idempotent. */
   close(): Promise<void> {
     return this.#lane.close(() => this.#socket.close());

@@ -30,7 +30,7 @@ import { type RouteRule, ruleDump, toRouteRule } from './rtnetlink/rule.ts';
 
 /** NETLINK_ROUTE of linux/netlink.h. */
 const ROUTE = 0;
-/** Requests in one call: their answers fit into the socket's buffer. */
+/** Requests in one call. */
 const MOST = 1024;
 /** As in src/core/consistent.h: longer pauses give those who make changes time to finish. */
 const ATTEMPTS = 25;
@@ -51,17 +51,11 @@ export class RouteSocket {
    * per change, null for success. `what` names change `index` in its error, which ends with the
    * kernel's own text.
    */
-  async change(
+  change(
     changes: readonly RouteChange[],
     what: (index: number) => string = (index) => changes[index]?.kind ?? '',
   ): Promise<(NftError | null)[]> {
-    const results: (NftError | null)[] = [];
-    for (let i = 0; i < changes.length; i += MOST) {
-      const requests = changes.slice(i, i + MOST).map(toRequest);
-      const answers = await this.#socket.exchange(requests, (index) => what(i + index));
-      results.push(...answers.map(({ error }) => error));
-    }
-    return results;
+    return this.#socket.each(changes, toRequest, what, MOST);
   }
 
   /**

@@ -1,12 +1,13 @@
+import { attribute, type NetlinkMessage, u32 } from '../netlink-message.ts';
 import {
-  attribute,
-  type NetlinkMessage,
-  NLM_F_DUMP,
-  NLM_F_REQUEST,
-  toMessage,
-  u32,
-} from '../netlink-message.ts';
-import { type AddressBytes, AF, RouteMessage, type RouteOperation, RTM, routeMessage } from './object.ts';
+  type AddressBytes,
+  AF,
+  dumpMessage,
+  RouteMessage,
+  type RouteOperation,
+  RTM,
+  routeMessage,
+} from './object.ts';
 
 /** An address of a network interface. */
 export interface RouteAddress {
@@ -57,7 +58,7 @@ export function addressRequest(operation: RouteOperation, it: RouteAddress): Uin
 }
 
 export function addressDump(): Uint8Array {
-  return toMessage(RTM.address + 2, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(HEADER)]);
+  return dumpMessage(RTM.address, new Uint8Array(HEADER));
 }
 
 export function toRouteAddress(message: NetlinkMessage): RouteAddress | null {

@@ -1,13 +1,13 @@
+import { attribute, IS_LITTLE_ENDIAN, type NetlinkMessage, u32 } from '../netlink-message.ts';
 import {
-  attribute,
-  IS_LITTLE_ENDIAN,
-  type NetlinkMessage,
-  NLM_F_DUMP,
-  NLM_F_REQUEST,
-  toMessage,
-  u32,
-} from '../netlink-message.ts';
-import { type AddressBytes, AF, RouteMessage, type RouteOperation, RTM, routeMessage } from './object.ts';
+  type AddressBytes,
+  AF,
+  dumpMessage,
+  RouteMessage,
+  type RouteOperation,
+  RTM,
+  routeMessage,
+} from './object.ts';
 
 /** A neighbour: the MAC of an address. Or an entry of a forwarding database: where a MAC is. */
 export interface RouteNeighbour {
@@ -52,15 +52,12 @@ export function fdbDump(link: number): Uint8Array {
   const header = new Uint8Array(HEADER);
   header[0] = AF_BRIDGE;
   new DataView(header.buffer).setUint32(LINK, link, IS_LITTLE_ENDIAN);
-  return toMessage(RTM.neighbour + 2, NLM_F_REQUEST | NLM_F_DUMP, [header]);
+  return dumpMessage(RTM.neighbour, header);
 }
 
 /** The neighbours of both families of a link. */
 export function neighbourDump(link: number): Uint8Array {
-  return toMessage(RTM.neighbour + 2, NLM_F_REQUEST | NLM_F_DUMP, [
-    new Uint8Array(HEADER),
-    attribute(NDA.link, u32(link)),
-  ]);
+  return dumpMessage(RTM.neighbour, new Uint8Array(HEADER), attribute(NDA.link, u32(link)));
 }
 
 export function toNeighbour(message: NetlinkMessage): RouteNeighbour | null {

@@ -3,6 +3,7 @@ import {
   IS_LITTLE_ENDIAN,
   type NetlinkMessage,
   NLM_F_CREATE,
+  NLM_F_DUMP,
   NLM_F_EXCL,
   NLM_F_REPLACE,
   NLM_F_REQUEST,
@@ -39,6 +40,11 @@ export function routeMessage(
 ): Uint8Array {
   const type = newType + (operation === 'delete' ? 1 : 0);
   return toMessage(type, NLM_F_REQUEST | FLAGS[operation], parts);
+}
+
+/** Asks for all objects of a kind, or those that the parts name. */
+export function dumpMessage(newType: number, ...parts: readonly Uint8Array[]): Uint8Array {
+  return toMessage(newType + 2, NLM_F_REQUEST | NLM_F_DUMP, parts);
 }
 
 /** The header after nlmsghdr, and the attributes by type. */
@@ -110,6 +116,12 @@ export class RouteMessage {
   text(type: number): string | null {
     const at = this.#at.get(type);
     return at === undefined ? null : textAt(this.#view, ...at);
+  }
+
+  /** The family of a header that begins with it; null: neither of the two. */
+  family(): 4 | 6 | null {
+    const family = this.headerU8(0);
+    return family === AF[4] ? 4 : family === AF[6] ? 6 : null;
   }
 
   /** The attributes inside another one; null if it is missing. */

@@ -1,16 +1,16 @@
+import { attribute, IS_LITTLE_ENDIAN, type NetlinkMessage, u32 } from '../netlink-message.ts';
 import {
-  attribute,
-  IS_LITTLE_ENDIAN,
-  type NetlinkMessage,
-  NLM_F_DUMP,
-  NLM_F_REQUEST,
-  toMessage,
-  u32,
-} from '../netlink-message.ts';
-import { type AddressBytes, AF, RouteMessage, type RouteOperation, RTM, routeMessage } from './object.ts';
+  type AddressBytes,
+  AF,
+  dumpMessage,
+  RouteMessage,
+  type RouteOperation,
+  RTM,
+  routeMessage,
+} from './object.ts';
 
-/** A route by a next hop. */
-export interface Route {
+/** The table and the destination of a route, and its maker. */
+interface RoutePlace {
   readonly family: 4 | 6;
   readonly table: number;
   /** As many bytes as the family's addresses have. */
@@ -18,12 +18,16 @@ export interface Route {
   readonly prefixLength: number;
   /** The number of the maker (RTPROT_*). */
   readonly protocol: number;
+  /** RTN_UNICAST is 1: no blackhole, no prohibition. */
+  readonly type: number;
+}
+
+/** A route by a next hop. */
+export interface Route extends RoutePlace {
   /** Id of a RouteNexthop; 0: the route has its way in itself. */
   readonly nexthop: number;
   /** The kernel's default is 0 in IPv4, 1024 in IPv6. */
   readonly metric: number;
-  /** RTN_UNICAST is 1: no blackhole, no prohibition. */
-  readonly type: number;
 }
 
 /** struct rtmsg: family, lengths, TOS, table, protocol, scope, type, flags. */
@@ -62,17 +66,18 @@ export interface RouteFilter {
 }
 
 export function routeDump({ family, table, protocol = 0 }: RouteFilter): Uint8Array {
-  return toMessage(RTM.route + 2, NLM_F_REQUEST | NLM_F_DUMP, [
-    Uint8Array.of(AF[family], 0, 0, 0, 0, protocol, 0, 0, 0, 0, 0, 0),
-    ...(table === undefined ? [] : [attribute(RTA.table, u32(table))]),
-  ]);
+  const header = Uint8Array.of(AF[family], 0, 0, 0, 0, protocol, 0, 0, 0, 0, 0, 0);
+  return dumpMessage(RTM.route, header, ...(table === undefined ? [] : [attribute(RTA.table, u32(table))]));
 }
 
 export function toRoute(message: NetlinkMessage): Route | null {
+  return read(message, (it) => ({ nexthop: it.u32(RTA.nexthop, 0), metric: it.u32(RTA.metric, 0) }));
+}
+
+function read<More>(message: NetlinkMessage, more: (it: RouteMessage) => More): (RoutePlace & More) | null {
   const it = RouteMessage.of(message, HEADER);
-  if (it === null || (it.headerU32(8) & RTM_F_CLONED) !== 0) return null;
-  const family = it.headerU8(0) === AF[4] ? 4 : 6;
-  if (it.headerU8(0) !== AF[family]) return null;
+  const family = it?.family() ?? null;
+  if (it === null || family === null || (it.headerU32(8) & RTM_F_CLONED) !== 0) return null;
   const destination = it.bytes(RTA.destination);
   return {
     family,
@@ -80,25 +85,15 @@ export function toRoute(message: NetlinkMessage): Route | null {
     destination: destination.length > 0 ? destination : new Uint8Array(family === 4 ? 4 : 16),
     prefixLength: it.headerU8(1),
     protocol: it.headerU8(5),
-    nexthop: it.u32(RTA.nexthop, 0),
-    metric: it.u32(RTA.metric, 0),
     type: it.headerU8(7),
+    ...more(it),
   };
 }
 
 /** A route, as far as it says by which links packets leave. */
-export interface LinkRoute {
-  readonly family: 4 | 6;
-  readonly table: number;
-  /** As many bytes as the family's addresses have. */
-  readonly destination: AddressBytes;
-  readonly prefixLength: number;
+export interface LinkRoute extends RoutePlace {
   /** RT_SCOPE_*; in IPv6 always 0. */
   readonly scope: number;
-  /** The program that made it (RTPROT_*). */
-  readonly protocol: number;
-  /** RTN_UNICAST is 1: no blackhole, no prohibition. */
-  readonly type: number;
   /** One for each next hop, also for those of next-hop objects. */
   readonly ways: readonly RouteWay[];
 }
@@ -114,26 +109,11 @@ const NEXT_HOP = { header: 8, length: 0, link: 4 } as const;
 
 /** Routes of all tables. */
 export function linkRouteDump(family: 4 | 6): Uint8Array {
-  const header = Uint8Array.of(AF[family], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-  return toMessage(RTM.route + 2, NLM_F_REQUEST | NLM_F_DUMP, [header]);
+  return routeDump({ family });
 }
 
 export function toLinkRoute(message: NetlinkMessage): LinkRoute | null {
-  const it = RouteMessage.of(message, HEADER);
-  if (it === null || (it.headerU32(8) & RTM_F_CLONED) !== 0) return null;
-  const family = it.headerU8(0) === AF[4] ? 4 : 6;
-  if (it.headerU8(0) !== AF[family]) return null;
-  const destination = it.bytes(RTA.destination);
-  return {
-    family,
-    table: it.u32(RTA.table, it.headerU8(4)),
-    destination: destination.length > 0 ? destination : new Uint8Array(family === 4 ? 4 : 16),
-    prefixLength: it.headerU8(1),
-    scope: it.headerU8(6),
-    protocol: it.headerU8(5),
-    type: it.headerU8(7),
-    ways: toWays(it),
-  };
+  return read(message, (it) => ({ scope: it.headerU8(6), ways: toWays(it) }));
 }
 
 function toWays(it: RouteMessage): RouteWay[] {
@@ -193,7 +173,7 @@ export function nexthopRequest(operation: RouteOperation, it: RouteNexthop): Uin
 }
 
 export function nexthopDump(): Uint8Array {
-  return toMessage(RTM.nexthop + 2, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(NEXTHOP_HEADER)]);
+  return dumpMessage(RTM.nexthop, new Uint8Array(NEXTHOP_HEADER));
 }
 
 export function toNexthop(message: NetlinkMessage): RouteNexthop | null {

@@ -1,13 +1,5 @@
-import {
-  attribute,
-  IS_LITTLE_ENDIAN,
-  type NetlinkMessage,
-  NLM_F_DUMP,
-  NLM_F_REQUEST,
-  toMessage,
-  u32,
-} from '../netlink-message.ts';
-import { AF, RouteMessage, type RouteOperation, RTM, routeMessage } from './object.ts';
+import { attribute, IS_LITTLE_ENDIAN, type NetlinkMessage, u32 } from '../netlink-message.ts';
+import { AF, dumpMessage, RouteMessage, type RouteOperation, RTM, routeMessage } from './object.ts';
 
 /** A rule of policy routing that looks at nothing but the packet's mark. */
 export interface RouteRule {
@@ -96,15 +88,14 @@ export function ruleRequest(operation: RouteOperation, it: RouteRule): Uint8Arra
 
 /** A request for the rules of both families, and of multicast routing. */
 export function ruleDump(): Uint8Array {
-  return toMessage(RTM.rule + 2, NLM_F_REQUEST | NLM_F_DUMP, [new Uint8Array(HEADER)]);
+  return dumpMessage(RTM.rule, new Uint8Array(HEADER));
 }
 
 /** Null of other families than IPv4 and IPv6. */
 export function toRouteRule(message: NetlinkMessage): RouteRule | null {
   const it = RouteMessage.of(message, HEADER);
-  if (it === null) return null;
-  const family = it.headerU8(0) === AF[4] ? 4 : 6;
-  if (it.headerU8(0) !== AF[family]) return null;
+  const family = it?.family() ?? null;
+  if (it === null || family === null) return null;
   const number = it.headerU8(ACTION);
   const action = (['table', 'goto', 'nop'] as const).find((name) => ACTIONS[name] === number) ?? 'other';
   const isSuppressing = [FRA.suppressGroup, FRA.suppressLength].some((type) => it.u32(type, NONE) !== NONE);
