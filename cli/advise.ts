@@ -20,13 +20,14 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { compareText } from '../lib/sharing/lists.ts';
 import { adviceManifest, adviceYaml } from './advice-yaml.ts';
 import { clusterObjects, hasKubeconfig, withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { allFlowsOfMachine, allFlowsOfNode, readSavedFlows } from './flows.ts';
 import { load, loadConfig } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { sayFailed } from './node-data.ts';
 import { json, print } from './output.ts';
 
-interface AdviseCommandOptions {
+interface AdviseCommandOptions extends MachineOptions, Printed<'yaml' | 'json'> {
   readonly kubeconfig?: string;
   readonly machine: boolean;
   readonly node?: readonly string[];
@@ -38,9 +39,6 @@ interface AdviseCommandOptions {
   readonly maxCidrs: string;
   readonly tier: string;
   readonly priority: string;
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly output: 'yaml' | 'json';
 }
 
 /** Inventories, what they are about, and where policies for it belong. */

@@ -2,14 +2,13 @@ import { lstatSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } 
 import { join } from 'node:path';
 import { bootUnits, PLAIN_PATH, WANTED_BY } from '../agent/boot/boot-unit.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import type { MachineOptions } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { print } from './output.ts';
 
-interface BootUnitOptions {
-  readonly stateDir: string;
+interface BootUnitOptions extends MachineOptions {
   readonly install?: string;
   readonly remove?: string;
-  readonly config?: string;
 }
 
 /** Prints, installs or removes the units that load the saved rules at boot. */

@@ -5,20 +5,18 @@ import { type BundleManifest, SupportBundle } from '../lib/process/bundle.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { hasKubeconfig, withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { errorText, json, print } from './output.ts';
 import { oneLine } from './record-text.ts';
 
-interface BundleOptions {
+interface BundleOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly kubeconfig?: string;
   readonly node?: readonly string[];
   readonly machine: boolean;
   readonly yes: boolean;
   readonly withFlows: boolean;
   readonly file?: string;
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly output: 'text' | 'json';
 }
 
 /** Characters of a line about what is missing; a reason has at most 500. */

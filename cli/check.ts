@@ -3,17 +3,15 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { styled } from '../lib/process/terminal.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { hasKubeconfig, withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 import { oneLine } from './record-text.ts';
 
-interface CheckOptions {
+interface CheckOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly kubeconfig?: string;
   readonly before: boolean;
   readonly machine: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly output: 'text' | 'json';
 }
 
 interface Checked {

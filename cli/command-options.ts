@@ -4,6 +4,17 @@ import type { ExitStatus } from '../lib/process/exit.ts';
 /** Takes the status of the command that ran. */
 export type Done = (status: ExitStatus) => void;
 
+/** Where the agent of this machine has its state and its configuration. */
+export interface MachineOptions {
+  readonly stateDir: string;
+  readonly config?: string;
+}
+
+/** The format of the result. */
+export interface Printed<Format extends string> {
+  readonly output: Format;
+}
+
 /** A command that takes several options at once, and shows examples below its help. */
 export class OwnCommand extends Command {
   override createCommand(name?: string): OwnCommand {

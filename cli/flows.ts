@@ -14,17 +14,15 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
 import { withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { json, table, warn, watched } from './output.ts';
 import { answerText, fieldText, kindServiceText } from './record-text.ts';
 
-interface FlowsOptions extends OfNode, FlowFilterOptions {
+interface FlowsOptions extends OfNode, FlowFilterOptions, MachineOptions, Printed<'table' | 'json'> {
   readonly allNodes: boolean;
   readonly watch: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly output: 'table' | 'json';
 }
 
 /**

@@ -9,16 +9,14 @@ import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/f
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { lineFor } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 import { endText, recordText } from './record-text.ts';
 
-interface FlushOptions {
-  readonly stateDir: string;
-  readonly config?: string;
+interface FlushOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly node?: string;
   readonly dryRun: boolean;
-  readonly output: 'text' | 'json';
 }
 
 type Done = Extract<FlushAnswer, { kind: 'done' }>;
@@ -152,12 +150,9 @@ function jsonOutput(isDryRun: boolean): Output {
   };
 }
 
-interface EgressResetOptions {
+interface EgressResetOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly policy: string;
   readonly dryRun: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly output: 'text' | 'json';
 }
 
 /** `nodewall egress reset`: has the agent of this node end the connections of an egress policy. */

@@ -8,15 +8,13 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError } from '../controller/kubeapi/kube-error.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { AGENT, AGENT_NAMESPACE, hasKubeconfig, itemsAt, lineFor, withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
 import { fieldText } from './record-text.ts';
 
-interface GuardOptions {
-  readonly stateDir: string;
-  readonly config?: string;
+interface GuardOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly kubeconfig?: string;
-  readonly output: 'text' | 'json';
 }
 
 /** A node of a cluster that tries rules, and the line for a shell that confirms them there. */

@@ -26,6 +26,7 @@ import { fromLastValidJson } from '../controller/watch/last-valid-versions.ts';
 import { loadManifests, readManifests, unreadableProblems } from '../controller/watch/manifests.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { clusterObjects, withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { allFlowsOfMachine, allFlowsOfNode } from './flows.ts';
 import { hasErrors, loadConfig, printProblems } from './load.ts';
 import { MachineNode } from './machine-node.ts';
@@ -34,16 +35,13 @@ import { json, print, table } from './output.ts';
 import { answerText, fieldText, kindServiceText } from './record-text.ts';
 import { readSavedManifests } from './saved-manifests.ts';
 
-interface ImpactOptions extends OfNode {
+interface ImpactOptions extends OfNode, MachineOptions, Printed<'text' | 'json'> {
   /** Files or directories of manifests that are applied. */
   readonly file: readonly string[];
   /** KIND/NAME. */
   readonly remove: readonly string[];
   readonly allNodes: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
   readonly failOn: 'any' | 'denied' | 'allowed';
-  readonly output: 'text' | 'json';
 }
 
 /**

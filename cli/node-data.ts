@@ -7,6 +7,7 @@ import { askNode } from '../controller/kubeapi/ask-nodes.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
 import { withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { errorText, json, print, table, warn } from './output.ts';
 
@@ -33,11 +34,7 @@ export function sayFailed(node: string, message: string): void {
   process.stderr.write(errorText(`${node}: ${printable(message)}`));
 }
 
-interface InterfacesOptions extends OfNode {
-  readonly config?: string;
-  readonly stateDir: string;
-  readonly output: 'table' | 'json';
-}
+interface InterfacesOptions extends OfNode, MachineOptions, Printed<'table' | 'json'> {}
 
 /**
  * `nodewall interfaces`: each interface of this network namespace, or of a node's, its group, and
@@ -72,11 +69,10 @@ function interfacesTable(rows: readonly InterfaceGroup[], config: Config): strin
   );
 }
 
-interface NamesOptions extends OfNode {
+interface NamesOptions extends OfNode, Printed<'table' | 'json'> {
   readonly stateDir: string;
   /** Read and checked like in every command; its content has no effect here. */
   readonly config?: string;
-  readonly output: 'table' | 'json';
 }
 
 /**

@@ -8,16 +8,14 @@ import { removeOff, writeOff } from '../agent/run/off-file.ts';
 import { rememberNode } from '../agent/run/state-store.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { userName } from './flush.ts';
 import { loadConfig } from './load.ts';
 import { thisHost } from './machine-node.ts';
 import { json, print, warn, warnHidden } from './output.ts';
 
-interface OffOptions {
-  readonly config?: string;
-  readonly stateDir: string;
+interface OffOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly reason?: string;
-  readonly output: 'text' | 'json';
 }
 
 type OnOptions = Omit<OffOptions, 'reason' | 'config'> & {
@@ -127,11 +125,7 @@ async function untilGone(all: readonly LeftOvers[], patience: number): Promise<b
   }
 }
 
-interface CleanupOptions {
-  readonly config?: string;
-  readonly stateDir: string;
-  readonly output: 'text' | 'json';
-}
+interface CleanupOptions extends MachineOptions, Printed<'text' | 'json'> {}
 
 export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);

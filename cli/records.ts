@@ -15,18 +15,16 @@ import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts'
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { print } from './output.ts';
 import { fieldText, recordText } from './record-text.ts';
 
-interface RecordsOptions extends FilterOptions, OfNode {
+interface RecordsOptions extends FilterOptions, OfNode, MachineOptions, Printed<'text' | 'json'> {
   readonly allNodes: boolean;
   readonly follow: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
   readonly lines?: string;
-  readonly output: 'text' | 'json';
 }
 
 /** Number of existing records that `--follow` shows first. */
@@ -183,7 +181,9 @@ class FollowedNodes {
     const found = [...answers.values()].flat();
     found.sort((a, b) => (String(a.time) < String(b.time) ? -1 : 1));
     const { output } = this.#options;
-    const lines = found.map((one) => (output === 'json' ? JSON.stringify(one) : textOf(one)));
+    const lines = found.map((one) =>
+      output === 'json' ? JSON.stringify(one) : `${fieldText(one.node)}  ${recordText(one)}`,
+    );
     if (lines.length > 0) await print(lines.map((line) => `${line}\n`).join(''));
     return answers.size > 0;
   }
@@ -224,8 +224,4 @@ function queryOf(options: RecordsOptions): URLSearchParams {
   const lines = options.lines ?? (options.follow ? '10' : undefined);
   if (lines !== undefined) query.set('lines', lines);
   return query;
-}
-
-function textOf(record: ParsedRecord): string {
-  return `${fieldText(record.node)}  ${recordText(record)}`;
 }

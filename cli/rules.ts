@@ -4,19 +4,17 @@ import { type Count, type CountedRule, type RuleCounts, toRuleCounts } from '../
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { fromNode, type OfNode, sayFailed } from './node-data.ts';
 import { errorText, json, print, table } from './output.ts';
 import { fieldText } from './record-text.ts';
 
-interface RulesOptions extends OfNode {
-  readonly stateDir: string;
-  readonly config?: string;
+interface RulesOptions extends OfNode, MachineOptions, Printed<'table' | 'json'> {
   readonly policy?: string;
   /** True: without a time. */
   readonly unused: boolean | string;
   readonly allNodes: boolean;
-  readonly output: 'table' | 'json';
 }
 
 /** `nodewall rules`: the rules in force and their counters. Exit status 3 if no node answers. */

@@ -14,6 +14,7 @@ import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { utcText } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { allFlowsOfMachine, allFlowsOfNode } from './flows.ts';
 import { nodesText, summaryText } from './lint.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
@@ -21,15 +22,12 @@ import { json, print } from './output.ts';
 import { fieldText } from './record-text.ts';
 import { lastText } from './rules.ts';
 
-interface SeenLintOptions extends OfNode {
+interface SeenLintOptions extends OfNode, MachineOptions, Printed<'text' | 'json'> {
   readonly allNodes: boolean;
-  readonly stateDir: string;
-  readonly config?: string;
   /** How long a rule must have been watched. */
   readonly window: string;
   /** Absent: all kinds. */
   readonly only?: readonly string[];
-  readonly output: 'text' | 'json';
 }
 
 /**

@@ -5,20 +5,18 @@ import { type CountedRule, type RuleCounts, toRuleCounts } from '../apis/rule-co
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { withCluster } from './cluster-api.ts';
+import type { MachineOptions, Printed } from './command-options.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { json, table, watched } from './output.ts';
 
-interface TopOptions extends OfNode {
+interface TopOptions extends OfNode, MachineOptions, Printed<'table' | 'json'> {
   readonly allNodes: boolean;
   readonly kubeconfig?: string;
-  readonly stateDir: string;
-  readonly config?: string;
   readonly policy?: string;
   readonly interval: string;
   readonly all: boolean;
   readonly watch: boolean;
-  readonly output: 'table' | 'json';
 }
 
 /** A rule's matches in the interval, on all nodes together. */

@@ -18,6 +18,7 @@ import {
 import { leftOutEndpointWarnings, serviceWarnings } from '../controller/webhook/service-risks.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
+import type { Printed } from './command-options.ts';
 import {
   type AgainstCluster,
   clusterOf,
@@ -29,9 +30,7 @@ import {
 import { MachineNode } from './machine-node.ts';
 import { json, print } from './output.ts';
 
-interface ValidateCommandOptions extends InputOptions, AgainstCluster {
-  readonly output: 'text' | 'json';
-}
+interface ValidateCommandOptions extends InputOptions, AgainstCluster, Printed<'text' | 'json'> {}
 
 export async function validate(options: ValidateCommandOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);

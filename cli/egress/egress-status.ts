@@ -13,6 +13,7 @@ import { egressPolicyText } from '../../controller/egress/order.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { clusterObjects } from '../cluster-api.ts';
+import type { MachineOptions, Printed } from '../command-options.ts';
 import { loadConfig, loadObjects } from '../load.ts';
 import { json, print, table } from '../output.ts';
 import { lastText } from '../rules.ts';
@@ -177,11 +178,7 @@ function unavailableText({ unavailable, whenUnavailable }: Status['policies'][nu
   return reasons.length === 0 ? '-' : `${reasons.join(', ')}: ${whenUnavailable}`;
 }
 
-interface NodeStatusOptions {
-  readonly stateDir: string;
-  readonly config?: string;
-  readonly output: 'text' | 'json';
-}
+interface NodeStatusOptions extends MachineOptions, Printed<'text' | 'json'> {}
 
 /**
  * Prints the connections that the agent of this node steers, takes and drops, with the counters of

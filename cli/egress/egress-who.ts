@@ -12,18 +12,16 @@ import { toTime } from '../../agent/record/record-filter.ts';
 import { type Address, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { present } from '../../lib/sharing/present.ts';
+import type { MachineOptions, Printed } from '../command-options.ts';
 import { loadConfig } from '../load.ts';
 import { json, print, table } from '../output.ts';
 import { endText } from '../record-text.ts';
 import { loadEgressObjects } from './egress-status.ts';
 
-interface EgressWhoOptions {
+interface EgressWhoOptions extends MachineOptions, Printed<'text' | 'json'> {
   readonly at?: string;
-  readonly stateDir: string;
-  readonly config?: string;
   readonly manifests?: readonly string[];
   readonly kubeconfig?: string;
-  readonly output: 'text' | 'json';
 }
 
 interface Now {
@@ -55,12 +53,9 @@ export async function egressWho(
   if (options.output === 'json')
     await print(json({ target, at: options.at ?? null, bindings, gaps: found.gaps }));
   else if (bindings.length > 0) await print(whoText(bindings));
-  if (bindings.length === 0) process.stderr.write(`no record of ${target}${atText(options.at)}\n`);
+  if (bindings.length === 0)
+    process.stderr.write(`no record of ${target}${options.at === undefined ? '' : ` at ${options.at}`}\n`);
   return EXIT.done;
-}
-
-function atText(at: string | undefined): string {
-  return at === undefined ? '' : ` at ${at}`;
 }
 
 /** `ADDRESS`, `ADDRESS:PORT`, `[IPv6]:PORT`. */
