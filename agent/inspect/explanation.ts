@@ -86,7 +86,7 @@ export async function nodeFlows(
   const kinds = inventory
     .kinds()
     .filter((kind) => (after === null || kind.key > after) && filter.matches(kind))
-    .sort(after === null ? lastSeenFirst : byKey);
+    .sort(after === null ? (a, b) => b.lastSeen - a.lastSeen || byKey(a, b) : byKey);
   const flows: NodeFlow[] = [];
   let length = 0;
   let isCut = false;
@@ -112,10 +112,6 @@ export async function nodeFlows(
     kinds: inventory.size,
     missed: inventory.missed,
   };
-}
-
-function lastSeenFirst(a: FlowKind, b: FlowKind): number {
-  return b.lastSeen - a.lastSeen || byKey(a, b);
 }
 
 function byKey(a: FlowKind, b: FlowKind): number {

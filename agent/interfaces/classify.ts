@@ -266,7 +266,7 @@ function isOutwardBridge({ kind, index }: Link, around: Around): boolean {
  * namespace, like a pod's veth seen from the node. It must never be exempt.
  */
 function ownBy(link: Link, around: Around): OwnBy | null {
-  if (hasOwnName(link)) return 'name';
+  if (OWN_NAME.test(link.name)) return 'name';
   const { by, gateways }: LinkAttachment = around.attachments.get(link.index) ?? UNATTACHED;
   if (by !== null) return by;
   if (gateways.some((address) => !around.shared.has(address))) return 'address';
@@ -290,10 +290,6 @@ function isPortOfOwn(index: number, around: Around): boolean {
 function isUplink(link: Link, { attachments }: Around): boolean {
   const by = attachments.get(link.index)?.by;
   return by === 'node' || by === 'default';
-}
-
-function hasOwnName({ name }: Link): boolean {
-  return OWN_NAME.test(name);
 }
 
 /**

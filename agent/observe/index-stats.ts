@@ -14,7 +14,6 @@ import {
   type NamedSet,
   type NftRule,
   type Ruleset,
-  type Statement,
 } from '../render/ruleset.ts';
 import { mapKeyLength, type VerdictMap } from '../render/verdict-map.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
@@ -278,15 +277,11 @@ function elementsBytes(count: number, interval: boolean, more: number): number {
 }
 
 function ruleBytes({ matches, counter, statement }: NftRule): number {
-  if (isLookup(statement)) return OBJECT_BYTES.lookup;
+  if ('map' in statement) return OBJECT_BYTES.lookup;
   if (!counter && matches.length === 0) return OBJECT_BYTES.jump;
   const [none, one, more] = OBJECT_BYTES.rule;
   const own = matches.length === 0 ? none : matches.length === 1 ? one : more;
   return matches.reduce((sum, match) => sum + anonymousBytes(match), own as number);
-}
-
-function isLookup(statement: Statement): boolean {
-  return 'map' in statement;
 }
 
 /** Memory of the anonymous sets of a match. */

@@ -188,7 +188,7 @@ function parts(lists: readonly Ranges[], budget: Budget): { ranges: Ranges; with
     return [{ ranges: first, within: [...lists.keys()] }];
   }
   const ends = endsOf(lists);
-  const cuts = distinct(ends.at);
+  const cuts = ends.at.toSorted().filter((one, i, sorted) => one !== sorted[i - 1]);
   return partition(toggledAt(cuts, ends), { budget })
     .filter(({ sets }) => sets.length > 0)
     .map(({ sets, pieces }) => ({
@@ -212,9 +212,4 @@ function endsOf(lists: readonly Ranges[]): { readonly at: Float64Array; readonly
     }
   }
   return { at, sets };
-}
-
-/** Sorted. */
-function distinct(numbers: Float64Array): Float64Array {
-  return numbers.toSorted().filter((one, i, sorted) => one !== sorted[i - 1]);
 }

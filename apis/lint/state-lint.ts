@@ -5,7 +5,7 @@ import type { Part } from '../difference/address-space.ts';
 import { Leaves, type PreparedRule } from '../difference/entry.ts';
 import { mayMatchFlowsOf } from '../difference/same-flows.ts';
 import { SetTable } from '../difference/set-table.ts';
-import { type List, RULE_LISTS, type Side, sideOf } from '../difference/side.ts';
+import { RULE_LISTS, type Side, sideOf } from '../difference/side.ts';
 import type { Finding } from './finding.ts';
 import { findingsOf } from './list-findings.ts';
 import { type LintedRule, ListLint, type PeerSpace } from './list-lint.ts';
@@ -68,7 +68,9 @@ export class StateLint {
     const space = this.#space(own);
     const isChange = (leaf: number, other: number): boolean => this.#leaves.isChange(leaf, other);
     return RULE_LISTS.flatMap((list) => {
-      const rules = rulesOf(list, relevant).map((rule): LintedRule => ({ rule, isWanted: isWanted(rule) }));
+      const rules = relevant
+        .filter((rule) => rule.source.direction === list.direction && rule.traffic === list.traffic)
+        .map((rule): LintedRule => ({ rule, isWanted: isWanted(rule) }));
       if (!rules.some((one) => one.isWanted)) return [];
       const lint = new ListLint(rules, { list, side, config, space, isChange, checkpoint });
       return findingsOf({
@@ -104,8 +106,4 @@ export class StateLint {
     this.#shares.set(part, known);
     return known;
   }
-}
-
-function rulesOf({ direction, traffic }: List, rules: readonly CompiledRule[]): CompiledRule[] {
-  return rules.filter((rule) => rule.source.direction === direction && rule.traffic === traffic);
 }

@@ -169,7 +169,7 @@ function compiledRules(
     }
     const mode = spec.mode ?? 'Enforce';
     rules.push({
-      id: ruleId(source),
+      id: shortHash(12, source.apiGroup, source.policy, source.direction, source.rule),
       source,
       tier: tierName(spec.tier),
       tierPriority,
@@ -201,10 +201,6 @@ function* eachRule({ spec }: ClusterNetworkPolicy): Iterable<[Direction, number,
   for (const direction of ['ingress', 'egress'] as const) {
     for (const [ruleIndex, rule] of (spec[direction] ?? []).entries()) yield [direction, ruleIndex, rule];
   }
-}
-
-function ruleId({ apiGroup, policy, direction, rule }: RuleSource): string {
-  return shortHash(12, apiGroup, policy, direction, rule);
 }
 
 function appliedNodes(selectors: readonly LabelSelector[]): AppliedNodes {

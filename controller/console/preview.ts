@@ -170,15 +170,11 @@ function toRow(row: Row, names: Names): PreviewRow {
   return { direction, traffic, flowsText, peersText, before, after, ruleBefore, ruleAfter };
 }
 
-function isDenied({ before, after }: Row): boolean {
-  return before === 'Allow' && after !== 'Allow';
-}
-
 /** All of the first groups, as far as there is room. */
 function deniedRows(groups: readonly NodeGroup[]): DeniedRows[] {
   let left = MOST_PREVIEW_ROWS;
   return groups.flatMap(({ nodes, changes }) => {
-    const rows = changes.filter(isDenied);
+    const rows = changes.filter(({ before, after }) => before === 'Allow' && after !== 'Allow');
     left -= rows.length;
     return rows.length === 0 || left < 0 ? [] : [{ nodes, rows }];
   });

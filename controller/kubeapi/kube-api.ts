@@ -107,7 +107,7 @@ export function kubeApi(
       new KubeError(`${what} (${method} ${path})`, { reason, cause: error });
     if (signal?.aborted) return failure('Aborted', 'cancelled');
     if (timeout.aborted) return failure('Timeout', `no answer from ${server} in time`);
-    const why = isUntrusted(error)
+    const why = UNTRUSTED.includes(errorCode(error))
       ? "the kubeconfig's certificate-authority has not signed its certificate"
       : messageOf(error);
     return failure('Unreachable', `cannot reach ${called} ${server}: ${why}`);
@@ -194,10 +194,6 @@ const UNTRUSTED: readonly unknown[] = [
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'CERT_SIGNATURE_FAILURE',
 ];
-
-function isUntrusted(error: unknown): boolean {
-  return UNTRUSTED.includes(errorCode(error));
-}
 
 /** The fields that all objects of Kubernetes have; the rest is as others wrote it. */
 export interface ListedObject {

@@ -236,7 +236,7 @@ function toView(state: PublishedState, spans: readonly Span[], bodies: Bodies, r
           toObject('serviceSets', set.id, bodies.serviceSet(set)),
         ),
         ...contents
-          .toSorted(byRuleGroup)
+          .toSorted((a, b) => (a.part < b.part ? -1 : 1))
           .map((content) => toObject('rules', content.part, bodies.rules(content))),
       ];
       return objects;
@@ -256,8 +256,4 @@ function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
     if (set === undefined) throw new Error(`unknown set ${id}`);
     return set;
   });
-}
-
-function byRuleGroup(a: GroupContent, b: GroupContent): number {
-  return a.part < b.part ? -1 : 1;
 }

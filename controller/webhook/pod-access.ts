@@ -67,7 +67,7 @@ export function podAccessWarnings(
   if (!decides(policy) || !(spec.ingress ?? []).some(denies)) return [];
   const place = placeOfPolicy(policy, objects);
   if (place === null) return [];
-  const networks = podNetworks(objects);
+  const networks = networkSources(objects).flatMap(networksOf).slice(0, MOST_NETWORKS);
   const groups = groupIndex(objects.groups);
   const own = toEarlierPolicy(policy, place, groups);
   let before: readonly EarlierPolicy[] | null = null;
@@ -208,10 +208,6 @@ export function podAccessObjects(
     pods: objects.pods.filter((pod) => needed.has(pod)),
     endpointSlices: apiServerSlices(objects.endpointSlices),
   };
-}
-
-function podNetworks(objects: PodAccessObjects): Cidr[] {
-  return networkSources(objects).flatMap(networksOf).slice(0, MOST_NETWORKS);
 }
 
 /** The Nodes or pods, in order, whose networks count. */

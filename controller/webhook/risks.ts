@@ -175,7 +175,9 @@ export function hiddenPodWarnings(
   const index = groupIndex(groups);
   const familyOf: FamilyOf = (name) => knownFamily(index, name, apiGroup);
   const places = (spec.ingress ?? []).flatMap(({ from = [] }, at) =>
-    directPeers(from, familyOf).some(namesPods) ? [rulePath('ingress', at)] : [],
+    directPeers(from, familyOf).some((peer) => 'podSelector' in peer || 'namespaceSelector' in peer)
+      ? [rulePath('ingress', at)]
+      : [],
   );
   const [first, ...more] = places;
   if (first === undefined) return [];
@@ -187,10 +189,6 @@ export function hiddenPodWarnings(
     `${first}: selects pods${others}, and ${by} gives packets of pods to other Nodes their own Node's address: only ` +
       'pods of the same Node match; for those of other Nodes name these by nodeSelector (docs/masquerade.md)',
   ];
-}
-
-function namesPods(peer: object): boolean {
-  return 'podSelector' in peer || 'namespaceSelector' in peer;
 }
 
 /** So many ports in one range are not meant to name each of them. */

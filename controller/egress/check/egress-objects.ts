@@ -95,7 +95,7 @@ interface StatusLists {
  * of policies are written one after another, and must not cost a pass over all pods each.
  */
 export function isSameForChecks(before: StatusLists, now: StatusLists): boolean {
-  const named = fixedAddresses(now.egressPolicies);
+  const named = new Set(now.egressPolicies.flatMap(({ spec }) => Object.values(spec.address.fixed)));
   return (
     isSame(before.egressGateways, now.egressGateways, ({ spec }) => spec) &&
     isSame(before.egressPolicies, now.egressPolicies, ({ spec, status }) => {
@@ -103,10 +103,6 @@ export function isSameForChecks(before: StatusLists, now: StatusLists): boolean 
       return [spec, status?.addresses.filter((address) => named.has(address)) ?? []];
     })
   );
-}
-
-function fixedAddresses(policies: readonly EgressPolicy[]): ReadonlySet<string> {
-  return new Set(policies.flatMap(({ spec }) => Object.values(spec.address.fixed)));
 }
 
 function isSame<T extends EgressGateway | EgressPolicy>(
