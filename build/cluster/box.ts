@@ -16,7 +16,7 @@ import { imageTemplate } from './template.ts';
  */
 export async function buildBox(): Promise<Parameters<typeof startRealCluster>[0]> {
   const programs = await buildPrograms();
-  return { programs, template: await imageTemplate(programs.debian, await clusterImages(programs)) };
+  return { programs, template: await imageTemplate(programs, await clusterImages(programs)) };
 }
 
 /** A cluster with CoreDNS; nodewall is not installed. */

@@ -17,7 +17,6 @@ import {
   apiServerFlags,
   CNI_PLUGINS,
   cniConfiguration,
-  containerdConfiguration,
   controllerManagerFlags,
   KUBERNETES_SERVICE,
   kubeletConfiguration,
@@ -25,7 +24,9 @@ import {
   type PodNetwork,
   schedulerFlags,
 } from './configuration.ts';
+import { containerdConfiguration } from './containerd.ts';
 import { type Keys, writeKeys } from './keys.ts';
+import { checkLimits } from './limits.ts';
 import {
   type ClusterHost,
   type ClusterNetwork,
@@ -113,6 +114,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
   // On the template's file system, for hard links.
   const parent = cacheFolder();
   await removeAbandoned(parent, '.realcluster-', groupOf);
+  await checkLimits();
   const scratch = await scratchFolder('.realcluster-', { parent, cgroup: group });
   const folder = scratch.path;
   let network: ClusterNetwork | null = null;
@@ -272,6 +274,7 @@ async function nodeDaemons(
   { group, keys, programs }: NodeParts,
 ): Promise<RealNode['daemons']> {
   const { kubernetes, debian } = programs;
+  const runc = join(debian, 'usr/sbin/runc');
   const write = async (name: string, text: string): Promise<string> => {
     const path = join(data, name);
     await writeFile(path, text);
@@ -287,7 +290,7 @@ async function nodeDaemons(
   await write('resolv.conf', 'nameserver 127.0.0.53\n');
   const containerd = await write(
     'containerd.toml',
-    containerdConfiguration({ root: join(data, 'containerd'), state: '/run/containerd', data, debian }),
+    containerdConfiguration({ root: join(data, 'containerd'), state: '/run/containerd', data, runc }),
   );
   const kubelet = await write('kubelet.yaml', stringify(kubeletConfiguration({ node, keys, group, data })));
   const proxy = await write(
@@ -295,7 +298,7 @@ async function nodeDaemons(
     stringify(kubeProxyConfiguration(node.name, keys.kubeconfig('kube-proxy'))),
   );
   return {
-    containerd: on.daemon('containerd', [join(debian, 'usr/bin/containerd'), '--config', containerd]),
+    containerd: on.daemon('containerd', [join(programs.containerd, 'containerd'), '--config', containerd]),
     'kube-proxy': on.daemon('kube-proxy', [kubernetes, 'kube-proxy', `--config=${proxy}`]),
     kubelet: on.daemon('kubelet', [
       kubernetes,
@@ -363,7 +366,20 @@ async function setPodNetwork(node: NodeAddresses, data: string, network: PodNetw
 
 interface NodeObject {
   readonly metadata: { readonly name: string };
-  readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+  readonly status: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+    readonly nodeInfo: Readonly<
+      Record<'kubeletVersion' | 'containerRuntimeVersion' | 'kernelVersion', string>
+    >;
+  };
+}
+
+/** Kubernetes, the container runtime and Linux, as the control plane's node reports them. */
+export async function versionsOf(cluster: RealCluster): Promise<string> {
+  const { status } = await cluster.get<NodeObject>('node', 'cp-1');
+  const { kubeletVersion, containerRuntimeVersion, kernelVersion } = status.nodeInfo;
+  const runtime = containerRuntimeVersion.replace('://', ' ');
+  return `Kubernetes ${kubeletVersion.slice(1)}, ${runtime}, Linux ${kernelVersion}`;
 }
 
 /** Those that are powered on; default all. */

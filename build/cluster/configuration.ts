@@ -137,43 +137,6 @@ export function kubeProxyConfiguration(node: string, kubeconfig: string): object
   };
 }
 
-/**
- * config.toml of containerd 1.6. `data`: folder of the node's files; `debian`: root of the unpacked
- * packages.
- */
-export function containerdConfiguration({
-  root,
-  state,
-  data,
-  debian,
-}: Readonly<Record<'root' | 'state' | 'data' | 'debian', string>>): string {
-  return `version = 2
-root = "${root}"
-state = "${state}"
-oom_score = 0
-[grpc]
-  address = "${state}/containerd.sock"
-[plugins."io.containerd.internal.v1.opt"]
-  path = "${data}/containerd-opt"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "${PAUSE_IMAGE}"
-  disable_apparmor = true
-  # Containers of system priority get scores below 0, which needs CAP_SYS_RESOURCE.
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
-    default_runtime_name = "runc"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        BinaryName = "${debian}/usr/sbin/runc"
-        SystemdCgroup = false
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "${CNI_PLUGINS}"
-    conf_dir = "${data}/cni"
-`;
-}
-
 export const PAUSE_IMAGE = 'registry.k8s.io/pause:3.6';
 
 /** A node's folder of CNI plugins. */

@@ -1,7 +1,8 @@
 /** nodewall as an administrator installs it on the cluster. */
 
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ROOT } from '../programs/folder.ts';
 import type { RealCluster } from './cluster.ts';
 
 export const SYSTEM_NAMESPACE = 'nodewall-system';
@@ -55,20 +56,28 @@ export async function describeCluster(cluster: RealCluster): Promise<string> {
 }
 
 /**
- * A folder for a shell's PATH with `kubectl` (as administrator), and `on HOST COMMAND …` for a
- * command on a node, in the office or outside. Removed with the cluster.
+ * A folder for a shell's PATH with `kubectl` and `nodewall` of this checkout (as administrator, on
+ * the control plane's network), and `on HOST COMMAND …` for a command on a node, in the office or
+ * outside. Removed with the cluster.
  */
 export async function writeCommands(cluster: RealCluster): Promise<string> {
   const bin = join(cluster.folder, 'bin');
   await mkdir(bin, { recursive: true });
   const [controlPlane] = cluster.nodes;
   if (controlPlane === undefined) throw new Error('no control plane');
-  const kubectl = quoted(controlPlane.namespace.command([cluster.kubernetes, 'kubectl']));
-  await write(
-    join(bin, 'kubectl'),
-    // Its cache belongs to the cluster too.
-    `export KUBECONFIG="\${KUBECONFIG:-${cluster.kubeconfig}}" KUBECACHEDIR=${quoted([cluster.folder])}\nexec ${kubectl} "$@"`,
-  );
+  const commands = {
+    kubectl: [cluster.kubernetes, 'kubectl'],
+    nodewall: [join(ROOT, 'bin/nodewall')],
+  };
+  for (const [name, command] of Object.entries(commands)) {
+    const inside = quoted(controlPlane.namespace.command(command));
+    await write(
+      join(bin, name),
+      // kubectl's cache belongs to the cluster too.
+      `export KUBECONFIG="\${KUBECONFIG:-${cluster.kubeconfig}}" KUBECACHEDIR=${quoted([cluster.folder])}\nexec ${inside} "$@"`,
+    );
+  }
+  await symlink(join(ROOT, 'bin/kubectl-nodewall'), join(bin, 'kubectl-nodewall'));
   const hosts = [
     // A node that is restarted has other namespaces: its process is looked up by each call.
     ...cluster.nodes.map(({ name, initFile }) => {

@@ -4,14 +4,17 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildBox } from './box.ts';
-import { startRealCluster } from './cluster.ts';
+import { startRealCluster, versionsOf } from './cluster.ts';
 import { install, writeCommands } from './install.ts';
+import { CONTAINERD_NAMES, chosenContainerd, chosenKubernetes, KUBERNETES_NAMES } from './versions.ts';
 
 const HELP = `usage: npm run cluster [-- --help]
+       NODEWALL_KUBERNETES=${KUBERNETES_NAMES.at(-1)} NODEWALL_CONTAINERD=${CONTAINERD_NAMES.at(-1)} npm run cluster
 
 Starts a Kubernetes cluster of three nodes (cp-1, worker-1, worker-2) in namespaces of this machine,
 with nodewall installed and its feature gate off, and keeps it until Ctrl-C. Needs root.
 The first run builds Kubernetes and the images: about 20 minutes. Later ones take about a minute.
+Kubernetes may be ${KUBERNETES_NAMES.join(', ')}; containerd ${CONTAINERD_NAMES.join(', ')}.
 
 Example, in a second terminal, with the PATH that the first one prints:
   kubectl apply --server-side -f deploy/examples/flagship/protect-api.yaml
@@ -25,6 +28,8 @@ async function main(): Promise<void> {
     void process.stdout.write(
       `${((performance.now() - started) / 1000).toFixed(1).padStart(6)} s  ${what}\n`,
     );
+  const [kubernetes, containerd] = [chosenKubernetes(), chosenContainerd()];
+  say(`Kubernetes ${kubernetes.name}, containerd ${containerd.name}`);
   say('programs and images: from the cache, or made once');
   const box = await buildBox();
   say('programs and images are there');
@@ -32,14 +37,15 @@ async function main(): Promise<void> {
   try {
     await cluster.apply(await readFile(join(import.meta.dirname, 'manifests/echo.yaml'), 'utf8'));
     await install(cluster);
+    say(await versionsOf(cluster));
     say('nodewall is installed; nothing is enforced before the gate is on');
     const bin = await writeCommands(cluster);
     process.stdout.write(`
 In another terminal, as root, in this folder:
-  export PATH=${bin}:$PWD/bin:$PATH
+  export PATH=${bin}:$PATH
   kubectl get nodes,pods -A -o wide
   kubectl apply --server-side -f deploy/examples/flagship/protect-api.yaml -f deploy/gate/on.yaml
-  kubectl nodewall status
+  nodewall status                            # or: kubectl nodewall status
   on cp-1 nft list table inet nodewall       # also: on worker-1, worker-2, office, outside
 
 Ctrl-C ends the cluster and removes all of it.

@@ -72,8 +72,8 @@ table inet off {
  */
 export function machine({ host, programs, data, group }: MachineOptions): Machine {
   const { name, namespace } = host;
-  const path = ['usr/bin', 'usr/sbin'].map((folder) => join(programs.debian, folder)).join(':');
-  const env = { ...process.env, PATH: `${path}:${process.env.PATH}` };
+  const own = ['usr/bin', 'usr/sbin'].map((folder) => join(programs.debian, folder));
+  const env = { ...process.env, PATH: [programs.containerd, ...own, process.env.PATH].join(':') };
   const initFile = join(data, 'init.pid');
   let holder: ChildProcess | null = null;
   let init = 0;

@@ -3,6 +3,7 @@ import { buildCluster } from '../../test/cluster/build.ts';
 import { cached } from '../programs/cache.ts';
 import { unpackDebianPackage } from '../programs/command.ts';
 import { buildGoProgram } from '../programs/go.ts';
+import { containerdPrograms } from './containerd.ts';
 
 /** The programs of the cluster's machines that are no part of this repository. */
 export interface Programs {
@@ -13,10 +14,9 @@ export interface Programs {
   readonly kubernetes: string;
   /** Path; static. */
   readonly coredns: string;
-  /**
-   * Root of unpacked Debian packages: usr/bin/containerd, usr/sbin/runc, usr/lib/cni,
-   * usr/bin/tini-static.
-   */
+  /** Folder of containerd, ctr and containerd-shim-runc-v2. */
+  readonly containerd: string;
+  /** Root of unpacked Debian packages: usr/sbin/runc, usr/lib/cni, usr/bin/tini-static. */
   readonly debian: string;
 }
 
@@ -29,13 +29,14 @@ export async function buildPrograms(): Promise<Programs> {
     process.stderr.write(`realcluster: unpacking ${PACKAGES.join(', ')}\n`);
     for (const name of PACKAGES) await unpackDebianPackage(name, fresh);
   });
+  const containerd = await containerdPrograms(debian);
   const coredns = await buildGoProgram({
     name: 'coredns',
     source: join(import.meta.dirname, 'coredns'),
     files: ['main.go'],
     takes: 'some minutes',
   });
-  return { kubernetes, debian, coredns };
+  return { kubernetes, containerd, debian, coredns };
 }
 
 if (import.meta.main) await buildPrograms();

@@ -1,22 +1,16 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, glob, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from '../../test/kernel/until.ts';
 import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
 import { cached } from '../programs/cache.ts';
 import { output, run } from '../programs/command.ts';
 import { scratchFolder } from '../programs/folder.ts';
-import { containerdConfiguration } from './configuration.ts';
+import { containerdConfiguration } from './containerd.ts';
+import type { Programs } from './programs.ts';
 
-/**
- * Databases that containerd writes to; blobs and committed snapshots are only added and removed.
- */
-const DATABASES = [
-  'io.containerd.metadata.v1.bolt/meta.db',
-  'io.containerd.snapshotter.v1.overlayfs/metadata.db',
-];
 /** An older one takes a gigabyte, and is of sources that have changed since. */
 const KEPT_DAYS = 1;
 
@@ -24,8 +18,8 @@ const KEPT_DAYS = 1;
  * A containerd root with these images in it, made once: importing takes each node some 20 s.
  * `archives` are of the cache, so a path stands for its content.
  */
-export async function imageTemplate(debian: string, archives: readonly string[]): Promise<string> {
-  const key = createHash('sha256').update(JSON.stringify([debian, archives]));
+export async function imageTemplate(programs: Programs, archives: readonly string[]): Promise<string> {
+  const key = createHash('sha256').update(JSON.stringify([programs.containerd, archives]));
   return cached(
     'template',
     key.digest('hex').slice(0, 16),
@@ -33,7 +27,7 @@ export async function imageTemplate(debian: string, archives: readonly string[])
       process.stderr.write('realcluster: importing the images\n');
       const scratch = await scratchFolder('nodewall-template-');
       try {
-        await importAll(debian, archives, fresh, scratch.path);
+        await importAll(programs, archives, fresh, scratch.path);
       } finally {
         await scratch.remove();
       }
@@ -43,16 +37,17 @@ export async function imageTemplate(debian: string, archives: readonly string[])
 }
 
 async function importAll(
-  debian: string,
+  programs: Programs,
   archives: readonly string[],
   root: string,
   scratch: string,
 ): Promise<void> {
   const state = join(scratch, 'state');
   const file = join(scratch, 'config.toml');
+  const runc = join(programs.debian, 'usr/sbin/runc');
   await mkdir(state);
-  await writeFile(file, containerdConfiguration({ root, state, data: scratch, debian }));
-  const bin = join(debian, 'usr/bin');
+  await writeFile(file, containerdConfiguration({ root, state, data: scratch, runc }));
+  const bin = programs.containerd;
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
   // Namespaces of its own, so that no mount outlives it.
   const unshare = ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
@@ -77,7 +72,8 @@ async function importAll(
  */
 export async function linkTemplate(template: string, root: string): Promise<void> {
   await output(['cp', '--archive', '--link', template, root]);
-  for (const name of DATABASES) {
+  // containerd writes to its databases; blobs and committed snapshots are only added and removed.
+  for await (const name of glob('*/*.db', { cwd: template })) {
     await rm(join(root, name));
     await copyFile(join(template, name), join(root, name));
   }

@@ -4,10 +4,12 @@ import { isNewEnough } from './go.ts';
 describe('the Go that builds the cluster', () => {
   for (const [version, expected] of [
     ['go1.19.8', false],
-    ['go1.24.12', false],
-    ['go1.25', true],
-    ['go1.25.8', true],
-    ['go1.26rc1', true],
+    ['go1.25.8', false],
+    ['go1.26', false],
+    ['go1.26.5', false],
+    ['go1.26.6', true],
+    ['go1.26rc1', false],
+    ['go1.27rc1', true],
     ['go1.26.8 X:nodwarf5', true],
     ['go2.0', true],
     ['devel', false],

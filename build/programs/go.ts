@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { chmod, copyFile, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { cached } from './cache.ts';
 import { debianDependency, output, outputIfThere, unpackDebianPackage } from './command.ts';
 
-/** The modules that go.mod asks for. */
-const NEEDED = [1, 25] as const;
+/** The modules that are built ask for it: containerd 2.4 for more than Kubernetes 1.37. */
+const NEEDED = [1, 26, 6] as const;
 /** Fetched where the machine's Go is older. */
-const FETCHED = '1.25.8';
+const FETCHED = '1.26.8';
 const PACKAGE = /^golang-1\.\d+-go$/;
 
 interface Go {
   /** Path of the go command. */
   readonly command: string;
-  /** As `go env GOVERSION` says it: go1.25.8. */
+  /** As `go env GOVERSION` says it: go1.26.8. */
   readonly version: string;
 }
 
@@ -46,9 +46,10 @@ export function goEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
 }
 
 export function isNewEnough(version: string): boolean {
-  const [, major, minor] = /^go(\d+)\.(\d+)/.exec(version) ?? [];
-  const [neededMajor, neededMinor] = NEEDED;
-  return Number(major) > neededMajor || (Number(major) === neededMajor && Number(minor) >= neededMinor);
+  const [, ...parts] = /^go(\d+)\.(\d+)(?:\.(\d+))?/.exec(version) ?? [];
+  if (parts.length === 0) return false;
+  const differs = NEEDED.findIndex((needed, i) => Number(parts[i] ?? 0) !== needed);
+  return differs === -1 || Number(parts[differs] ?? 0) > (NEEDED[differs] ?? 0);
 }
 
 async function ownGo(): Promise<Go | null> {
@@ -97,15 +98,9 @@ async function makeUsable(root: string): Promise<void> {
   }
 }
 
-interface GoProgram {
-  /** Kind of the cache's folder, and name of the program. */
+interface GoBuild {
+  /** Kind of the cache's folder. */
   readonly name: string;
-  /** Folder of go.mod and go.sum. */
-  readonly source: string;
-  /** Its files that the program is made of, beside these. */
-  readonly files?: readonly string[];
-  /** Package of the main function, by its path; default: that of the folder itself. */
-  readonly program?: string;
   /** Arguments of `go build`, beside those of every program here. */
   readonly flags?: readonly string[];
   /** Arguments of the linker. */
@@ -114,19 +109,95 @@ interface GoProgram {
   readonly takes: string;
 }
 
-/** Path of a static program, from the cache or built. */
+interface GoProgram extends GoBuild {
+  /** Folder of go.mod and go.sum. */
+  readonly source: string;
+  /** Its files that the program is made of, beside these. */
+  readonly files?: readonly string[];
+  /** Package of the main function, by its path; default: that of the folder itself. */
+  readonly program?: string;
+}
+
+/** Path of a static program, from the cache or built. Its name is that of the cache's folder. */
 export async function buildGoProgram(wanted: GoProgram): Promise<string> {
-  const { name, source, files = [], program = '.', flags = [], linked = [], takes } = wanted;
+  const { name, source, files = [], program = '.' } = wanted;
+  const sources = await Promise.all(
+    ['go.mod', 'go.sum', ...files].map((file) => readFile(join(source, file))),
+  );
+  const folder = await build(wanted, sources, (go, flags, fresh) =>
+    goBuild(go, source, [...flags, '-o', join(fresh, name), program]),
+  );
+  return join(folder, name);
+}
+
+interface GoModulePrograms extends GoBuild {
+  readonly module: string;
+  /** As modules have it: v1.37.2. */
+  readonly version: string;
+  /** Paths of files that a program is made of beside the module, whose package is `.`. */
+  readonly files?: readonly string[];
+  /** Packages of main functions. */
+  readonly programs: readonly string[];
+}
+
+/**
+ * Folder of static programs of a module, from the cache or built. Each has its package's name.
+ * There is no go.sum: go checks what it fetches against the checksum database.
+ */
+export async function buildGoModule(wanted: GoModulePrograms): Promise<string> {
+  const { module, version, files = [], programs } = wanted;
+  const sources = await Promise.all(files.map((file) => readFile(file)));
+  const named = JSON.stringify([module, version, programs]);
+  return build(wanted, [named, ...sources], async (go, flags, fresh) => {
+    const scratch = await mkdtemp(join(tmpdir(), 'nodewall-go-'));
+    try {
+      await writeFile(join(scratch, 'go.mod'), await goModOf(go, module, version));
+      for (const file of files) await copyFile(file, join(scratch, basename(file)));
+      await goBuild(go, scratch, ['-mod=mod', ...flags, '-o', `${fresh}/`, ...programs]);
+    } finally {
+      await rm(scratch, { recursive: true });
+    }
+  });
+}
+
+/**
+ * The least go.mod, which go completes. Kubernetes requires the modules of its own repository at
+ * v0.0.0; with 1.37.2 they are released as 0.37.2.
+ */
+async function goModOf(go: Go, module: string, version: string): Promise<string> {
+  const options = { cwd: tmpdir(), env: goEnvironment() };
+  const text = await output([go.command, 'list', '-m', '-json', `${module}@${version}`], options);
+  const { GoMod: file, GoVersion: needed } = JSON.parse(text);
+  const unreleased = (await readFile(file, 'utf8')).matchAll(/^\t(\S+) v0\.0\.0$/gm);
+  const released = version.replace(/^v\d+/, 'v0');
+  return [
+    'module nodewall.io/programs',
+    `go ${needed}`,
+    `require ${module} ${version}`,
+    ...[...unreleased].map(([, name]) => `replace ${name} => ${name} ${released}`),
+    '',
+  ].join('\n');
+}
+
+/** `sources` stand for what is built, in the cache. */
+async function build(
+  { name, flags = [], linked = [], takes }: GoBuild,
+  sources: readonly (Buffer | string)[],
+  make: (go: Go, flags: readonly string[], fresh: string) => Promise<void>,
+): Promise<string> {
   const go = await findGo();
   const all = ['-buildvcs=false', '-trimpath', '-ldflags', ['-s', '-w', ...linked].join(' '), ...flags];
   const key = createHash('sha256').update(JSON.stringify([go.version, process.arch, all]));
-  for (const file of ['go.mod', 'go.sum', ...files]) key.update(await readFile(join(source, file)));
-  const folder = await cached(name, key.digest('hex').slice(0, 16), async (fresh) => {
-    process.stderr.write(`${name}: building, once: ${takes}\n`);
-    await output(['nice', '-n', '10', go.command, 'build', ...all, '-o', join(fresh, name), program], {
-      cwd: source,
-      env: goEnvironment({ CGO_ENABLED: '0' }),
-    });
+  for (const source of sources) key.update(source);
+  return cached(name, key.digest('hex').slice(0, 16), async (fresh) => {
+    process.stderr.write(`${name}: building with ${go.version}, once: ${takes}\n`);
+    const started = performance.now();
+    await make(go, all, fresh);
+    process.stderr.write(`${name}: built in ${((performance.now() - started) / 1000).toFixed(0)} s\n`);
   });
-  return join(folder, name);
+}
+
+async function goBuild(go: Go, cwd: string, args: readonly string[]): Promise<void> {
+  const env = goEnvironment({ CGO_ENABLED: '0' });
+  await output(['nice', '-n', '10', go.command, 'build', ...args], { cwd, env });
 }

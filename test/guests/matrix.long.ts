@@ -6,9 +6,14 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { KERNELS, MATRIX_SUITES, type MatrixSuite } from '../../build/manifests/compatibility/matrix.ts';
-import { type Cell, recordResult } from '../../build/manifests/compatibility/results.ts';
-import { output } from '../../build/programs/command.ts';
-import type { Counts } from '../reporter.ts';
+import {
+  type Outcome,
+  ofMocha,
+  ofProgram,
+  ofUnfinished,
+  revision,
+} from '../../build/manifests/compatibility/outcome.ts';
+import { recordResult } from '../../build/manifests/compatibility/results.ts';
 import { areGuestsEmulated, runInGuest } from './guest.ts';
 import { guestKernel } from './kernel.ts';
 
@@ -18,11 +23,6 @@ const MINUTE = 60_000;
 const BOOT_LIMIT = 10 * MINUTE;
 /** A kernel is fetched first, once. */
 const FETCH_LIMIT = 20 * MINUTE;
-/** What changes with each run. */
-const WRITTEN = [':!build/manifests/compatibility/results.json', ':!docs/compatibility.md'];
-const LONGEST_TEXT = 160;
-
-type Outcome = Pick<Cell, 'result' | 'passed' | 'failed' | 'skipped' | 'failures' | 'skips'>;
 
 const isNamed = (list: string | undefined, name: string): boolean =>
   list === undefined || list.split(',').includes(name);
@@ -63,9 +63,7 @@ for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one
         return { ...outcome, text };
       } catch (error) {
         const text = String(error);
-        const failures = [text.split('\n', 1)[0] ?? ''];
-        const none = { passed: 0, failed: 0, skipped: 0, skips: [] };
-        return { result: 'unfinished', failures, text, ...none };
+        return { ...ofUnfinished(text), text };
       }
     }
   });
@@ -91,33 +89,4 @@ ${command}
 /** mocha expands patterns itself. */
 function quoted(files: readonly string[]): string {
   return files.map((file) => `'${file}'`).join(' ');
-}
-
-function ofProgram(code: number | null, text: string): Outcome {
-  const isPassed = code === 0;
-  const last = text.trimEnd().split('\n').at(-1) ?? '';
-  const counts = { passed: Number(isPassed), failed: Number(!isPassed), skipped: 0, skips: [] };
-  return { result: isPassed ? 'passed' : 'failed', failures: isPassed ? [] : [shortened(last)], ...counts };
-}
-
-function ofMocha(counts: string, text: string): Outcome {
-  const { passed, failed, skipped, failures }: Counts = JSON.parse(counts);
-  return {
-    result: failed === 0 && passed > 0 ? 'passed' : 'failed',
-    passed,
-    failed,
-    skipped,
-    failures: failures.map((failure) => shortened(failure.split('\n', 1)[0] ?? '')),
-    skips: [...new Set([...text.matchAll(/^skipped: (.*)$/gm)].map(([, why = '']) => shortened(why)))].sort(),
-  };
-}
-
-function shortened(text: string): string {
-  return text.length <= LONGEST_TEXT ? text : `${text.slice(0, LONGEST_TEXT)}…`;
-}
-
-async function revision(): Promise<string> {
-  const head = (await output(['git', 'rev-parse', '--short=8', 'HEAD'], { cwd: CHECKOUT })).trim();
-  const changed = await output(['git', 'status', '--porcelain', '--', '.', ...WRITTEN], { cwd: CHECKOUT });
-  return changed === '' ? head : `${head}+`;
 }

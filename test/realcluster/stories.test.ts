@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startBox } from '../../build/cluster/box.ts';
-import { type RealCluster, untilNodesReady } from '../../build/cluster/cluster.ts';
+import { type RealCluster, untilNodesReady, versionsOf } from '../../build/cluster/cluster.ts';
 import {
   CONTROLLERS,
   describeCluster,
@@ -246,6 +246,8 @@ describe('a real cluster', function () {
     cluster = await startBox();
     await controllersOnWorkers(cluster, () => install(cluster, QUICK_GUARD));
     bin = await writeCommands(cluster);
+    // test/versions reads it.
+    process.stdout.write(`    cluster: ${await versionsOf(cluster)}\n`);
     process.stdout.write(
       `    up, with nodewall, in ${((performance.now() - started) / 1000).toFixed(0)} s\n`,
     );
@@ -301,6 +303,15 @@ describe('a real cluster', function () {
       late.map(({ message }) => message),
       [],
     );
+  });
+
+  it("answers nodewall's own commands in a shell as `npm run cluster` prints it", async () => {
+    for (const command of ['nodewall status', 'kubectl nodewall status']) {
+      const { code, stdout, stderr } = await bed.shell(command);
+      // 1 means that something needs somebody.
+      assert.ok(code === 0 || code === 1, `${command}: ${stdout}${stderr}`);
+      assert.match(stdout, /^nodes +3 /m);
+    }
   });
 
   describePowerLoss(bed, POWER, LIMIT);

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { KERNELS, MATRIX_SUITES } from './matrix.ts';
 import { compatibilityPage } from './page.ts';
-import { type Cell, mergeResult, readResults } from './results.ts';
+import {
+  type Cell,
+  type ClusterCell,
+  mergeClusterResult,
+  mergeResult,
+  readClusterResults,
+  readResults,
+} from './results.ts';
 
 const CELL: Cell = {
   kernel: 'bookworm',
@@ -18,36 +25,69 @@ const CELL: Cell = {
   skips: [],
 };
 
+const CLUSTER: ClusterCell = {
+  kubernetes: '1.36',
+  containerd: '2',
+  suite: 'stories',
+  node: 'Kubernetes 1.36.3, containerd 2.4.2, Linux 6.18.1',
+  result: 'failed',
+  date: '2026-11-30',
+  revision: '61f3259c',
+  passed: 30,
+  failed: 1,
+  skipped: 0,
+  failures: ['without power it follows'],
+  skips: [],
+};
+
 const rowOf = (page: string, suite: string): string =>
   page.split('\n').find((line) => line.startsWith(`| **${suite}**`)) ?? '';
 
 describe('docs/compatibility.md', () => {
   it('says of each cell when it was run, at which revision, or that it was not', () => {
-    const row = rowOf(compatibilityPage([CELL]), 'demo');
+    const row = rowOf(compatibilityPage([CELL], []), 'demo');
     assert.deepEqual(row.split(' | ').slice(1), [
       'not run',
       '1 passed<br>2026-11-30, 61f3259c',
       'not run',
       'not run |',
     ]);
-    const none = compatibilityPage([]);
+    const none = compatibilityPage([], []);
     for (const { name } of MATRIX_SUITES)
       assert.equal(rowOf(none, name).split('not run').length, KERNELS.length + 1, name);
   });
 
   it('names what failed, what did not end, and why tests were skipped', () => {
-    const page = compatibilityPage([
-      { ...CELL, result: 'failed', passed: 2, failed: 1, failures: ['a | b\nc'] },
-      { ...CELL, kernel: 'sid', release: '7.1', result: 'unfinished', passed: 0, failures: ['late'] },
-      { ...CELL, suite: 'verdicts', skipped: 3, skips: ['no IPVS'] },
-      { ...CELL, suite: 'verdicts', kernel: 'sid', release: '7.1', skipped: 3, skips: ['no IPVS'] },
-    ]);
+    const page = compatibilityPage(
+      [
+        { ...CELL, result: 'failed', passed: 2, failed: 1, failures: ['a | b\nc'] },
+        { ...CELL, kernel: 'sid', release: '7.1', result: 'unfinished', passed: 0, failures: ['late'] },
+        { ...CELL, suite: 'verdicts', skipped: 3, skips: ['no IPVS'] },
+        { ...CELL, suite: 'verdicts', kernel: 'sid', release: '7.1', skipped: 3, skips: ['no IPVS'] },
+      ],
+      [],
+    );
     assert.match(rowOf(page, 'demo'), /\| 2 passed, \*\*1 failed\*\*<br>.* \| \*\*did not end\*\*<br>/);
     assert.match(page, /^\| demo \| 6\.1\.0-50-amd64 \| a \\\| b c \|\n\| demo \| 7\.1 \| late \|$/m);
     assert.match(page, /^\| verdicts \| 6\.1\.0-50-amd64, 7\.1 \| no IPVS \|$/m);
   });
 
+  it('has a row for each version of Kubernetes, with what the cluster was and what failed there', () => {
+    const page = compatibilityPage([], [CLUSTER]);
+    const rows = page.split('\n').filter((line) => line.startsWith('| Kubernetes '));
+    assert.deepEqual(rows, [
+      ...['1.34', '1.35'].map((name) => `| Kubernetes ${name} | not run | not run | not run |`),
+      `| Kubernetes 1.36 | not run | not run | ${CLUSTER.node}<br>30 passed, **1 failed**<br>2026-11-30, 61f3259c |`,
+      '| Kubernetes 1.37 | not run | not run | not run |',
+    ]);
+    assert.match(page, /^\| stories \| Kubernetes 1\.36, containerd 2 \| without power it follows \|$/m);
+  });
+
   it('has results of its own matrix alone', () => {
+    const [first] = readClusterResults();
+    if (first !== undefined)
+      assert.deepEqual(mergeClusterResult(readClusterResults(), first), readClusterResults());
+
     const suites = MATRIX_SUITES.map(({ name }) => name);
     const kernels: readonly string[] = KERNELS.map(({ debian }) => debian);
     const others = readResults().filter(
@@ -64,5 +104,12 @@ describe('a result', () => {
     const newer = { ...CELL, date: '2026-12-01' };
     const removed = { ...CELL, suite: 'no longer there' };
     assert.deepEqual(mergeResult([other, removed, CELL, older], newer), [older, newer, other]);
+  });
+
+  it('of a cluster does so too', () => {
+    const other = { ...CLUSTER, kubernetes: '1.35' };
+    const removed = { ...CLUSTER, kubernetes: '1.0' };
+    const newer = { ...CLUSTER, date: '2026-12-01' };
+    assert.deepEqual(mergeClusterResult([CLUSTER, removed, other], newer), [other, newer]);
   });
 });

@@ -1,4 +1,7 @@
-/** The rows and columns of docs/compatibility.md: suites of the project, and kernels. */
+/**
+ * The rows and columns of docs/compatibility.md: suites of the project, and kernels. Those of
+ * clusters have versions.ts for columns.
+ */
 
 interface MatrixKernel {
   /** Debian's name of the suite that the kernel is from. */
@@ -129,5 +132,17 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
       files: ['agent/nftables-napi/test/**/*.test.ts', 'agent/ipset-ts/test/**/*.test.ts'],
     },
     minutes: 120,
+  },
+];
+
+/** Suites that run in a real cluster, with each combination of versions. */
+export const CLUSTER_SUITES: readonly (Pick<MatrixSuite, 'name' | 'shows' | 'minutes'> & {
+  readonly file: string;
+})[] = [
+  {
+    name: 'stories',
+    shows: 'losses of power, outages, lock-outs, floods, recovery, removal, in a cluster of three nodes',
+    file: 'test/realcluster/stories.test.ts',
+    minutes: 90,
   },
 ];

@@ -1,6 +1,7 @@
 /** docs/compatibility.md, made of the results. */
-import { KERNELS, MATRIX_SUITES } from './matrix.ts';
-import type { Cell } from './results.ts';
+import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../cluster/versions.ts';
+import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
+import type { Cell, ClusterCell, Recorded } from './results.ts';
 
 const HEAD = `# Compatibility
 
@@ -15,8 +16,15 @@ A cell that says "not run" claims nothing. The suites run on the machine of the 
 \`npm test\`, as far as its kernel has what they need; of \`others\` one of each kind.
 `;
 
+const OF_CLUSTERS = `## Clusters
+
+The stories of [test/realcluster](../test/realcluster/README.md) on the machine of the developers, whose cgroups are
+those of version 1, with [a cluster](../build/cluster/README.md) of each combination of Kubernetes and containerd, runc
+1.1 and kube-proxy in its nftables mode. \`npm run test:long -- versions\` runs them and records the results here.
+`;
+
 /** Equal results are equal bytes. */
-export function compatibilityPage(cells: readonly Cell[]): string {
+export function compatibilityPage(cells: readonly Cell[], clusters: readonly ClusterCell[]): string {
   const matrix = table(
     ['suite', ...KERNELS.map(({ debian, title }) => headOf(title, debian, cells))],
     MATRIX_SUITES.map(({ name, shows }) => [`**${name}**: ${shows}`, ...cellsOf(name, cells)]),
@@ -30,6 +38,14 @@ export function compatibilityPage(cells: readonly Cell[]): string {
     '',
     ...section('Skipped', ['suite', 'Linux', 'why'], skipsOf(cells)),
     '',
+    OF_CLUSTERS,
+    ...CLUSTER_SUITES.flatMap(({ name, shows }) => [
+      `**${name}**: ${shows}`,
+      '',
+      clustersTable(name, clusters),
+      '',
+    ]),
+    ...clusterFailures(clusters),
   ].join('\n');
 }
 
@@ -57,7 +73,31 @@ function cellsOf(name: string, cells: readonly Cell[]): string[] {
   );
 }
 
-function textOf(cell: Cell | undefined): string {
+/** A row for each version of Kubernetes. */
+function clustersTable(suite: string, all: readonly ClusterCell[]): string {
+  const cells = all.filter((cell) => cell.suite === suite);
+  const rows = KUBERNETES_NAMES.map((kubernetes) => [
+    `Kubernetes ${kubernetes}`,
+    ...CONTAINERD_NAMES.map((containerd) => {
+      const cell = cells.find((one) => one.kubernetes === kubernetes && one.containerd === containerd);
+      return [...(cell?.node ? [cell.node] : []), textOf(cell)].join('<br>');
+    }),
+  ]);
+  return table(['', ...CONTAINERD_NAMES.map((name) => `containerd ${name}`)], rows);
+}
+
+function clusterFailures(cells: readonly ClusterCell[]): string[] {
+  const rows = cells.flatMap(({ suite, kubernetes, containerd, failures }) =>
+    failures.map((failure) => [
+      suite,
+      `Kubernetes ${kubernetes}, containerd ${containerd}`,
+      inTable(failure),
+    ]),
+  );
+  return rows.length === 0 ? [] : ['Failed:', '', table(['suite', 'cluster', 'test'], rows), ''];
+}
+
+function textOf(cell: Recorded | undefined): string {
   if (cell === undefined) return 'not run';
   const { result, passed, failed, skipped, date, revision } = cell;
   const counts = [`${passed} passed`];

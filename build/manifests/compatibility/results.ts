@@ -1,31 +1,39 @@
-/** The results behind docs/compatibility.md, in a file of the repository. */
+/** The results behind docs/compatibility.md, in files of the repository. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { KERNELS, MATRIX_SUITES } from './matrix.ts';
+import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../cluster/versions.ts';
+import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
+import type { Outcome } from './outcome.ts';
 
-/** The outcome of one suite with one kernel. */
-export interface Cell {
-  /** MatrixKernel's `debian`, and MatrixSuite's `name`. */
-  readonly kernel: string;
-  readonly suite: string;
-  /** `unfinished`: it was ended by its time limit, or the guest stopped. */
-  readonly result: 'passed' | 'failed' | 'unfinished';
-  /** As `uname -r` prints it. */
-  readonly release: string;
-  readonly isEmulated: boolean;
+/** An outcome that was recorded. */
+export interface Recorded extends Outcome {
   /** YYYY-MM-DD, UTC. */
   readonly date: string;
   /** The repository's; with `+` where files were changed since. */
   readonly revision: string;
-  readonly passed: number;
-  readonly failed: number;
-  readonly skipped: number;
-  /** Titles of the tests that failed; or the last line of a program, or of what did not end. */
-  readonly failures: readonly string[];
-  /** Reasons that tests gave for being skipped. */
-  readonly skips: readonly string[];
+}
+
+/** The outcome of one suite with one kernel. */
+export interface Cell extends Recorded {
+  /** MatrixKernel's `debian`, and MatrixSuite's `name`. */
+  readonly kernel: string;
+  readonly suite: string;
+  /** As `uname -r` prints it. */
+  readonly release: string;
+  readonly isEmulated: boolean;
+}
+
+/** The outcome of one suite with one cluster. */
+export interface ClusterCell extends Recorded {
+  /** As versions.ts names them, and the suite's name. */
+  readonly kubernetes: string;
+  readonly containerd: string;
+  readonly suite: string;
+  /** As the cluster's first node reported itself; null where there was none. */
+  readonly node: string | null;
 }
 
 const RESULTS_FILE = new URL('results.json', import.meta.url);
+const CLUSTER_RESULTS_FILE = new URL('cluster-results.json', import.meta.url);
 
 export function readResults(): Cell[] {
   return JSON.parse(readFileSync(RESULTS_FILE, 'utf8'));
@@ -33,8 +41,21 @@ export function readResults(): Cell[] {
 
 /** Puts one result in the place of the one before, in the file: a line for each. */
 export function recordResult(cell: Cell): void {
-  const lines = mergeResult(readResults(), cell).map((one) => JSON.stringify(one));
-  writeFileSync(RESULTS_FILE, `[\n${lines.join(',\n')}\n]\n`);
+  write(RESULTS_FILE, mergeResult(readResults(), cell));
+}
+
+export function readClusterResults(): ClusterCell[] {
+  return JSON.parse(readFileSync(CLUSTER_RESULTS_FILE, 'utf8'));
+}
+
+/** The same for a cluster. */
+export function recordClusterResult(cell: ClusterCell): void {
+  write(CLUSTER_RESULTS_FILE, mergeClusterResult(readClusterResults(), cell));
+}
+
+function write(file: URL, cells: readonly Recorded[]): void {
+  const lines = cells.map((one) => JSON.stringify(one));
+  writeFileSync(file, `[\n${lines.join(',\n')}\n]\n`);
 }
 
 /** In the order of the matrix, without cells that it no longer has. */
@@ -43,5 +64,17 @@ export function mergeResult(cells: readonly Cell[], cell: Cell): Cell[] {
   const all = [...cells.filter(isOther), cell];
   return MATRIX_SUITES.flatMap(({ name }) =>
     KERNELS.flatMap(({ debian }) => all.filter(({ kernel, suite }) => kernel === debian && suite === name)),
+  );
+}
+
+/** The same for a cluster. */
+export function mergeClusterResult(cells: readonly ClusterCell[], cell: ClusterCell): ClusterCell[] {
+  const keyOf = ({ kubernetes, containerd, suite }: Omit<ClusterCell, keyof Recorded | 'node'>): string =>
+    JSON.stringify([kubernetes, containerd, suite]);
+  const all = new Map([...cells, cell].map((one) => [keyOf(one), one]));
+  return CLUSTER_SUITES.flatMap(({ name: suite }) =>
+    KUBERNETES_NAMES.flatMap((kubernetes) =>
+      CONTAINERD_NAMES.flatMap((containerd) => all.get(keyOf({ kubernetes, containerd, suite })) ?? []),
+    ),
   );
 }
