@@ -3,11 +3,11 @@
 import { readdir, readFile, readlink, statfs } from 'node:fs/promises';
 import { cacheFolder } from '../programs/cache.ts';
 
-/** What the machine has for a cluster; sizes in bytes. */
+/** Resources that the machine has left for a cluster; sizes in bytes. */
 export interface MachineLimits {
   /** fs.inotify.max_user_instances, for each user. */
   readonly inotifyInstances: number;
-  /** Of all processes. */
+  /** By all processes. */
   readonly usedInstances: number;
   readonly memory: number;
   readonly disk: number;

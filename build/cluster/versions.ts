@@ -5,7 +5,7 @@ const KUBERNETES = { '1.34': '1.34.4', '1.35': '1.35.4', '1.36': '1.36.3', '1.37
 /** The same of containerd; 1.6 is Debian 12's package. */
 const CONTAINERD = { '1.6': 'debian', '1.7': '1.7.35', '2': '2.4.2' } as const;
 
-/** Of test/cluster/go.mod. */
+/** The version of test/cluster/go.mod. */
 const DEFAULT_KUBERNETES: KubernetesName = '1.35';
 const DEFAULT_CONTAINERD: ContainerdName = '1.6';
 
@@ -21,7 +21,7 @@ export const CONTAINERD_NAMES = namesOf(CONTAINERD);
 interface Chosen {
   /** As it is asked for: 1.36. */
   readonly name: string;
-  /** Of the Go module: 1.36.3. */
+  /** As the Go module has it: 1.36.3. */
   readonly release: string;
   readonly isDefault: boolean;
 }

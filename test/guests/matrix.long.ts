@@ -6,14 +6,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { KERNELS, MATRIX_SUITES, type MatrixSuite } from '../../build/manifests/compatibility/matrix.ts';
-import {
-  type Outcome,
-  ofMocha,
-  ofProgram,
-  ofUnfinished,
-  revision,
-} from '../../build/manifests/compatibility/outcome.ts';
-import { recordResult } from '../../build/manifests/compatibility/results.ts';
+import { type Outcome, recordResult } from '../../build/manifests/compatibility/results.ts';
+import { ofMocha, ofProgram, ofUnfinished, revision } from '../outcome.ts';
 import { areGuestsEmulated, runInGuest } from './guest.ts';
 import { guestKernel } from './kernel.ts';
 

@@ -9,15 +9,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../build/cluster/versions.ts';
 import { CLUSTER_SUITES } from '../../build/manifests/compatibility/matrix.ts';
-import {
-  type Outcome,
-  ofMocha,
-  ofUnfinished,
-  revision,
-} from '../../build/manifests/compatibility/outcome.ts';
-import { recordClusterResult } from '../../build/manifests/compatibility/results.ts';
+import { type Outcome, recordClusterResult } from '../../build/manifests/compatibility/results.ts';
 import { output } from '../../build/programs/command.ts';
 import { ROOT, scratchFolder } from '../../build/programs/folder.ts';
+import { ofMocha, ofUnfinished, revision } from '../outcome.ts';
 
 const MINUTE = 60_000;
 /** Programs and images are made first, once; on a busy machine Kubernetes alone takes an hour. */

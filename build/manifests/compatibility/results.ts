@@ -2,7 +2,19 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../cluster/versions.ts';
 import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
-import type { Outcome } from './outcome.ts';
+
+/** The result of one suite. */
+export interface Outcome {
+  /** `unfinished`: it was ended by its time limit, or what it ran in stopped. */
+  readonly result: 'passed' | 'failed' | 'unfinished';
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  /** Titles of the tests that failed; or the last line of a program, or of what did not end. */
+  readonly failures: readonly string[];
+  /** Reasons that tests gave for being skipped. */
+  readonly skips: readonly string[];
+}
 
 /** An outcome that was recorded. */
 export interface Recorded extends Outcome {

@@ -1,20 +1,8 @@
 /** The outcome of a suite, of what its program or mocha's reporter (test/reporter.ts) said. */
-import type { Counts } from '../../../test/reporter.ts';
-import { output } from '../../programs/command.ts';
-import { ROOT } from '../../programs/folder.ts';
-
-/** What became of one suite. */
-export interface Outcome {
-  /** `unfinished`: it was ended by its time limit, or what it ran in stopped. */
-  readonly result: 'passed' | 'failed' | 'unfinished';
-  readonly passed: number;
-  readonly failed: number;
-  readonly skipped: number;
-  /** Titles of the tests that failed; or the last line of a program, or of what did not end. */
-  readonly failures: readonly string[];
-  /** Reasons that tests gave for being skipped. */
-  readonly skips: readonly string[];
-}
+import type { Outcome } from '../build/manifests/compatibility/results.ts';
+import { output } from '../build/programs/command.ts';
+import { ROOT } from '../build/programs/folder.ts';
+import type { Counts } from './reporter.ts';
 
 const LONGEST_TEXT = 160;
 /** What changes with each run. */
