@@ -14,8 +14,8 @@ export interface MachineLimits {
 }
 
 const GB = 1e9;
-/** A cluster with nodewall uses some 55, and pods of tests a few. */
-const INSTANCES = 80;
+/** A cluster with nodewall uses some 45: each kubelet six, the control plane a dozen. */
+const INSTANCES = 60;
 /** test/realcluster/stories.test.ts measures less than 3 GB. */
 const MEMORY = 3 * GB;
 /** Logs, writable layers of containers, etcd; the images are linked. */
