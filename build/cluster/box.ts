@@ -5,23 +5,39 @@ import { buildImages } from '../images/build.ts';
 import { cached } from '../programs/cache.ts';
 import { output } from '../programs/command.ts';
 import { scratchFolder } from '../programs/folder.ts';
-import { type RealCluster, type RealNode, startRealCluster } from './cluster.ts';
-import { PAUSE_IMAGE } from './configuration.ts';
+import { buildCarrier } from './carrier.ts';
+import { type RealCluster, startRealCluster } from './cluster.ts';
+import { PAUSE_IMAGE, type ServiceProxy } from './configuration.ts';
+import { POD_NETWORKS, type PodNetworkName } from './pod-network.ts';
 import { buildPrograms, type Programs } from './programs.ts';
+import type { RealNode } from './real-node.ts';
 import { imageTemplate } from './template.ts';
+
+interface BoxOptions {
+  /** Default: a bridge on each node, and routes between nodes. */
+  readonly podNetwork?: PodNetworkName;
+  /** Default: kube-proxy with nftables. */
+  readonly proxy?: ServiceProxy;
+}
 
 /**
  * Everything that the cluster is made of, from the cache or made: some 20 minutes of two cores on a
  * new machine.
  */
-export async function buildBox(): Promise<Parameters<typeof startRealCluster>[0]> {
+export async function buildBox({
+  podNetwork = 'bridge',
+  proxy = 'nftables',
+}: BoxOptions = {}): Promise<Parameters<typeof startRealCluster>[0]> {
   const programs = await buildPrograms();
-  return { programs, template: await imageTemplate(programs, await clusterImages(programs)) };
+  const { between } = POD_NETWORKS[podNetwork];
+  const carrier = between === 'routes' ? null : await buildCarrier(between);
+  const template = await imageTemplate(programs, await clusterImages(programs));
+  return { programs, template, podNetwork, carrier, proxy };
 }
 
 /** A cluster with CoreDNS; nodewall is not installed. */
-export async function startBox(progress: (what: string) => void = () => {}): Promise<RealCluster> {
-  return startRealCluster({ ...(await buildBox()), progress });
+export async function startBox(options: BoxOptions = {}): Promise<RealCluster> {
+  return startRealCluster(await buildBox(options));
 }
 
 const PROBE = join(import.meta.dirname, '../../test/probe');

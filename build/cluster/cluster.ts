@@ -3,9 +3,9 @@
  * control plane on the first, CoreDNS.
  */
 
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
+import { parseAllDocuments } from 'yaml';
 import { present } from '../../lib/sharing/present.ts';
 import { type ApiClient, apiClient } from '../../test/cluster/api-client.ts';
 import { etcdFlags } from '../../test/cluster/cluster.ts';
@@ -15,52 +15,22 @@ import { type Finished, run } from '../programs/command.ts';
 import { removeAbandoned, scratchFolder } from '../programs/folder.ts';
 import {
   apiServerFlags,
-  CNI_PLUGINS,
-  cniConfiguration,
   controllerManagerFlags,
   KUBERNETES_SERVICE,
-  kubeletConfiguration,
-  kubeProxyConfiguration,
-  type PodNetwork,
   schedulerFlags,
 } from './configuration.ts';
-import { containerdConfiguration } from './containerd.ts';
-import { type Keys, writeKeys } from './keys.ts';
+import { writeKeys } from './keys.ts';
 import { checkLimits } from './limits.ts';
-import {
-  type ClusterHost,
-  type ClusterNetwork,
-  createNetwork,
-  NODES,
-  type NodeAddresses,
-} from './network.ts';
-import { type Machine, machine, type NodeDaemon } from './node.ts';
-import type { Programs } from './programs.ts';
+import { type ClusterHost, type ClusterNetwork, CONTROL_NODE, createNetwork, NODES } from './network.ts';
+import { machine, type NodeDaemon } from './node.ts';
+import { type NodeKinds, READY, type RealNode, realNode } from './real-node.ts';
 import { linkTemplate } from './template.ts';
 
-interface RealClusterOptions {
-  readonly programs: Programs;
+interface RealClusterOptions extends NodeKinds {
   /** A containerd root with all images (template.ts). */
   readonly template: string;
   /** Told what has been reached, for who waits. */
   readonly progress?: (what: string) => void;
-}
-
-export interface RealNode extends ClusterHost, NodeAddresses {
-  readonly daemons: Readonly<Record<'containerd' | 'kube-proxy' | 'kubelet', NodeDaemon>>;
-  /** Runs a command in the node's namespaces. */
-  run: Machine['run'];
-  spawn: Machine['spawn'];
-  command: Machine['command'];
-  readonly initFile: string;
-  /** Ends it as a loss of power does. */
-  powerOff(): Promise<void>;
-  /** Starts its daemons; resolves before the Node is Ready. */
-  powerOn(): Promise<void>;
-  /** Those that do not run, again until kubelet is well. */
-  startDaemons(): Promise<void>;
-  /** Sets what makes the interfaces of pods from now on. */
-  setPodNetwork(network: PodNetwork): Promise<void>;
 }
 
 export interface RealCluster {
@@ -103,11 +73,9 @@ export interface RealCluster {
   close(): Promise<void>;
 }
 
-const READY = 120_000;
-
 /** From programs and images to all Nodes Ready and CoreDNS serving: some 20 s. Needs root. */
 export async function startRealCluster(options: RealClusterOptions): Promise<RealCluster> {
-  const { programs, template } = options;
+  const { programs, template, carrier, proxy } = options;
   const progress = options.progress ?? (() => {});
   const groupOf = (pid: number): string => `nodewall-${pid}`;
   const group = groupOf(process.pid);
@@ -125,7 +93,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
     await scratch.remove();
   };
   try {
-    const net = await createNetwork();
+    const net = await createNetwork({ hasPodRoutes: carrier === null });
     network = net;
     const [first] = net.nodes;
     if (first === undefined) throw new Error('no nodes');
@@ -147,10 +115,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
     );
     progress('images are linked');
     const nodes = await Promise.all(
-      machines.map(async ({ host, data, machine: one }) => {
-        const daemons = await nodeDaemons(host, data, one, { group, keys, programs });
-        return toNode(host, data, one, daemons);
-      }),
+      machines.map(({ host, data, machine: one }) => realNode(host, data, one, { ...options, group, keys })),
     );
     await Promise.all(machines.map(({ machine: one }) => one.powerOn()));
     const [cp] = machines;
@@ -160,7 +125,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
       cp.machine.daemon(name, [kubernetes, ...flags]);
     const controlPlane = {
       etcd: on('etcd', ['etcd', ...etcdFlags(cp.data, 2379, 2380)]),
-      apiserver: on('apiserver', ['kube-apiserver', ...apiServerFlags(keys, first.v4)]),
+      apiserver: on('apiserver', ['kube-apiserver', ...apiServerFlags(keys, first.v4, proxy)]),
       'controller-manager': on('controller-manager', [
         'kube-controller-manager',
         ...controllerManagerFlags(keys),
@@ -216,7 +181,7 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
       },
       close,
     };
-    await bringUp(cluster, progress);
+    await bringUp(cluster, options, progress);
     return cluster;
   } catch (error) {
     await close();
@@ -235,9 +200,15 @@ async function startControlPlane({ controlPlane, isWell }: RealCluster): Promise
   await start('scheduler');
 }
 
-async function bringUp(cluster: RealCluster, progress: (what: string) => void): Promise<void> {
+async function bringUp(
+  cluster: RealCluster,
+  { carrier, proxy }: RealClusterOptions,
+  progress: (what: string) => void,
+): Promise<void> {
   const { nodes } = cluster;
-  const manifest = await readFile(join(import.meta.dirname, 'manifests/system.yaml'), 'utf8');
+  const read = (name: string) => readFile(join(import.meta.dirname, 'manifests', name), 'utf8');
+  const system = await read('system.yaml');
+  const manifest = proxy === 'none' ? onItsNode(system) : system;
   try {
     await Promise.all([
       cluster.startControlPlane(),
@@ -247,7 +218,11 @@ async function bringUp(cluster: RealCluster, progress: (what: string) => void): 
     // Namespaces and priority classes are made by the API server itself, a moment after it is
     // ready.
     await until('the system is applied', () => succeeds(cluster.apply(manifest)));
-    await Promise.all(nodes.map((node) => node.startDaemons()));
+    if (carrier !== null) await cluster.apply(await read('carrier.yaml'));
+    await Promise.all([
+      ...nodes.map((node) => node.startDaemons()),
+      ...(carrier === null ? [] : nodes.map((node) => assignPodCidrs(cluster, node))),
+    ]);
     await untilNodesReady(cluster);
     progress('all Nodes are Ready');
     await cluster.kubectlOutput(['label', 'node', 'cp-1', 'node-role.kubernetes.io/control-plane=']);
@@ -260,108 +235,28 @@ async function bringUp(cluster: RealCluster, progress: (what: string) => void): 
   }
 }
 
-interface NodeParts {
-  readonly group: string;
-  readonly keys: Keys;
-  readonly programs: Programs;
-}
-
-/** Writes their configurations, and gives them. */
-async function nodeDaemons(
-  node: ClusterHost & NodeAddresses,
-  data: string,
-  on: Machine,
-  { group, keys, programs }: NodeParts,
-): Promise<RealNode['daemons']> {
-  const { kubernetes, debian } = programs;
-  const runc = join(debian, 'usr/sbin/runc');
-  const write = async (name: string, text: string): Promise<string> => {
-    const path = join(data, name);
-    await writeFile(path, text);
-    return path;
-  };
-  await mkdir(join(data, 'cni'));
-  await setPodNetwork(node, data, { traffic: 'routed' });
-  const plugins = join(debian, 'usr/lib/cni');
-  const folder = join(data, CNI_PLUGINS);
-  await mkdir(folder, { recursive: true });
-  for (const name of await readdir(plugins)) await symlink(join(plugins, name), join(folder, name));
-  // CoreDNS has no other server to ask.
-  await write('resolv.conf', 'nameserver 127.0.0.53\n');
-  const containerd = await write(
-    'containerd.toml',
-    containerdConfiguration({ root: join(data, 'containerd'), state: '/run/containerd', data, runc }),
+/** CoreDNS where no Service has an address: at its node's, where it asks the API server, too. */
+function onItsNode(manifest: string): string {
+  const documents = parseAllDocuments(manifest);
+  const deployment = documents.find((one) => one.get('kind') === 'Deployment');
+  const pod = ['spec', 'template', 'spec'];
+  deployment?.setIn([...pod, 'hostNetwork'], true);
+  deployment?.setIn(
+    [...pod, 'containers', 0, 'env'],
+    [
+      { name: 'KUBERNETES_SERVICE_HOST', value: CONTROL_NODE.v4 },
+      { name: 'KUBERNETES_SERVICE_PORT', value: '6443' },
+    ],
   );
-  const kubelet = await write('kubelet.yaml', stringify(kubeletConfiguration({ node, keys, group, data })));
-  const proxy = await write(
-    'kube-proxy.yaml',
-    stringify(kubeProxyConfiguration(node.name, keys.kubeconfig('kube-proxy'))),
-  );
-  return {
-    containerd: on.daemon('containerd', [join(programs.containerd, 'containerd'), '--config', containerd]),
-    'kube-proxy': on.daemon('kube-proxy', [kubernetes, 'kube-proxy', `--config=${proxy}`]),
-    kubelet: on.daemon('kubelet', [
-      kubernetes,
-      'kubelet',
-      `--config=${kubelet}`,
-      `--kubeconfig=${keys.kubeconfig(`kubelet-${node.name}`)}`,
-      `--hostname-override=${node.name}`,
-      `--node-ip=${node.v4},${node.v6}`,
-      '--v=2',
-    ]),
-  };
+  return documents.join('');
 }
 
-function toNode(
-  host: ClusterHost & NodeAddresses,
-  data: string,
-  on: Machine,
-  daemons: RealNode['daemons'],
-): RealNode {
-  const startDaemons = () => startNodeDaemons({ name: host.name, daemons, run: on.run });
-  return {
-    ...host,
-    daemons,
-    run: on.run,
-    spawn: on.spawn,
-    command: on.command,
-    initFile: on.initFile,
-    powerOff: on.powerOff,
-    async powerOn() {
-      await on.powerOn();
-      await startDaemons();
-    },
-    startDaemons,
-    setPodNetwork: (pods) => setPodNetwork(host, data, pods),
-  };
-}
-
-/** Bash's own client: another program would start anew for each look. */
-const KUBELET_IS_WELL =
-  'exec 3<>/dev/tcp/127.0.0.1/10248 && printf "GET /healthz HTTP/1.0\\r\\n\\r\\n" >&3 && read -r -t 5 _ status _ <&3 && [ "$status" = 200 ]';
-
-async function startNodeDaemons({
-  name,
-  daemons,
-  run: on,
-}: Pick<RealNode, 'name' | 'daemons' | 'run'>): Promise<void> {
-  const { containerd, kubelet, 'kube-proxy': proxy } = daemons;
-  if (!containerd.isRunning()) await containerd.start();
-  if (!proxy.isRunning()) await proxy.start();
-  // kubelet ends where containerd is not ready for it. An installer's unit starts it again; so does
-  // this.
-  await until(
-    `kubelet on ${name} is well`,
-    async () => {
-      if (!kubelet.isRunning()) await kubelet.start();
-      return (await on(['bash', '-c', KUBELET_IS_WELL])).code === 0;
-    },
-    { limit: READY },
-  );
-}
-
-async function setPodNetwork(node: NodeAddresses, data: string, network: PodNetwork): Promise<void> {
-  await writeFile(join(data, 'cni/10-pods.conflist'), JSON.stringify(cniConfiguration(node, network)));
+/** As a controller manager that allocates them; here each Node has its own in every cluster. */
+async function assignPodCidrs(cluster: RealCluster, { name, podCidrs }: RealNode): Promise<void> {
+  const spec = { podCIDR: podCidrs[0], podCIDRs: podCidrs };
+  const args = ['patch', 'node', name, '--patch', JSON.stringify({ spec })];
+  await until(`Node ${name} is there`, () => succeeds(cluster.get('node', name)), { limit: READY });
+  await cluster.kubectlOutput(args);
 }
 
 interface NodeObject {

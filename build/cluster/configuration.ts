@@ -3,15 +3,19 @@
  * less what needs a real machine's kernel.
  */
 import type { Keys } from './keys.ts';
-import { NODES, type NodeAddresses } from './network.ts';
+import { CONTROL_NODE, type NodeAddresses } from './network.ts';
 
 export const SERVICE_CIDRS = '10.96.0.0/16,fd00:96::/112';
 export const KUBERNETES_SERVICE = '10.96.0.1';
 const DNS_SERVICE = '10.96.0.10';
-const POD_CIDRS = '10.244.0.0/16,fd00:10:244::/48';
+/** kube-proxy's modes that this kernel has (ipvs needs CONFIG_IP_VS); or no proxy at all. */
+export type ServiceProxy = 'nftables' | 'iptables' | 'none';
+export const POD_CIDRS = '10.244.0.0/16,fd00:10:244::/48';
 
-export function apiServerFlags({ path }: Keys, address: string): string[] {
+export function apiServerFlags({ path }: Keys, address: string, proxy: ServiceProxy): string[] {
   const settings = {
+    // Calls of webhooks and aggregated APIs go to endpoints: no Service has an address here.
+    ...(proxy === 'none' ? { 'enable-aggregator-routing': 'true' } : {}),
     'etcd-servers': 'http://127.0.0.1:2379',
     'secure-port': '6443',
     'advertise-address': address,
@@ -80,11 +84,12 @@ interface KubeletParts {
   readonly group: string;
   /** Folder of the node's files. */
   readonly data: string;
+  readonly proxy: ServiceProxy;
 }
 
 /** kubelet.config.k8s.io/v1beta1. */
-export function kubeletConfiguration({ node, keys, group, data }: KubeletParts): object {
-  const isControlPlane = node.name === NODES[0]?.name;
+export function kubeletConfiguration({ node, keys, group, data, proxy }: KubeletParts): object {
+  const isControlPlane = node.name === CONTROL_NODE.name;
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
@@ -100,7 +105,7 @@ export function kubeletConfiguration({ node, keys, group, data }: KubeletParts):
     authorization: { mode: 'Webhook' },
     tlsCertFile: keys.path(`kubelet-${node.name}.crt`),
     tlsPrivateKeyFile: keys.path(`kubelet-${node.name}.key`),
-    clusterDNS: [DNS_SERVICE],
+    clusterDNS: [proxy === 'none' ? CONTROL_NODE.v4 : DNS_SERVICE],
     clusterDomain: 'cluster.local',
     resolvConf: `${data}/resolv.conf`,
     volumePluginDir: `${data}/volume-plugins`,
@@ -123,11 +128,15 @@ export function kubeletConfiguration({ node, keys, group, data }: KubeletParts):
 }
 
 /** kubeproxy.config.k8s.io/v1alpha1. */
-export function kubeProxyConfiguration(node: string, kubeconfig: string): object {
+export function kubeProxyConfiguration(
+  node: string,
+  mode: Exclude<ServiceProxy, 'none'>,
+  kubeconfig: string,
+): object {
   return {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
-    mode: 'nftables',
+    mode,
     hostnameOverride: node,
     clientConnection: { kubeconfig },
     clusterCIDR: POD_CIDRS,
@@ -141,30 +150,6 @@ export const PAUSE_IMAGE = 'registry.k8s.io/pause:3.6';
 
 /** A node's folder of CNI plugins. */
 export const CNI_PLUGINS = '/opt/cni/bin';
-
-/** How pods reach nodes: with their own address, or with their node's. */
-type PodTraffic = 'routed' | 'masqueraded';
-
-/** The CNI plugins that make a pod's interface. */
-export interface PodNetwork {
-  readonly traffic: PodTraffic;
-  /** CNI plugins after the bridge. */
-  readonly plugins?: readonly object[];
-}
-
-/** A CNI network configuration list. */
-export function cniConfiguration({ podCidrs }: NodeAddresses, { traffic, plugins = [] }: PodNetwork): object {
-  const bridge = {
-    type: 'bridge',
-    bridge: 'cni0',
-    isGateway: true,
-    isDefaultGateway: true,
-    hairpinMode: true,
-    ipMasq: traffic === 'masqueraded',
-    ipam: { type: 'host-local', dataDir: '/run/cni', ranges: podCidrs.map((subnet) => [{ subnet }]) },
-  };
-  return { cniVersion: '1.0.0', name: 'pods', plugins: [bridge, ...plugins] };
-}
 
 function toFlags(settings: Readonly<Record<string, string>>): string[] {
   return Object.entries(settings).map(([name, value]) => `--${name}=${value}`);

@@ -20,6 +20,7 @@ const USERS: Readonly<Record<string, { user: string; group?: string }>> = {
   'controller-manager': { user: 'system:kube-controller-manager' },
   scheduler: { user: 'system:kube-scheduler' },
   'kube-proxy': { user: 'system:kube-proxy' },
+  carrier: { user: 'system:carrier' },
 };
 
 /** Files of a cluster's keys; paths. */

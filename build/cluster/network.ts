@@ -37,6 +37,18 @@ export const NODES: readonly NodeAddresses[] = ['cp-1', 'worker-1', 'worker-2'].
   };
 });
 
+const [controlPlane, , last] = NODES;
+if (controlPlane === undefined || last === undefined) throw new Error('no nodes');
+/** The node of the API server, and of CoreDNS. */
+export const CONTROL_NODE = controlPlane;
+
+/**
+ * External addresses of Services. The router sends them to the last node, as if that had told it
+ * so.
+ */
+export const SERVICE_ADDRESSES: readonly [v4: string, v6: string] = ['198.18.0.0/24', 'fd00:18::/64'];
+const SERVICE_NODE = last;
+
 const ROUTER = { v4: '192.168.10.1', v6: 'fd00:10::1' };
 const OFFICE = { v4: '10.0.0.5', v6: 'fd00:20::5', gateway: { v4: '10.0.0.1', v6: 'fd00:20::1' } };
 const OUTSIDE = {
@@ -56,10 +68,17 @@ const SYSCTLS = [
 ];
 
 /**
- * Nodes on one bridge, whose namespace is also the router to two machines elsewhere. Pods'
- * addresses are routed, not masqueraded. Takes 0.3 s; gone after close() or with this process.
+ * Packets between pods on one bridge pass netfilter, as installers set it on nodes: without that
+ * the answer of a Service's pod to another pod of its node comes from an address that was not
+ * asked.
  */
-export async function createNetwork(): Promise<ClusterNetwork> {
+const BRIDGED = ['net.bridge.bridge-nf-call-iptables', 'net.bridge.bridge-nf-call-ip6tables'];
+
+/**
+ * Nodes on one bridge, whose namespace is also the router to two machines elsewhere; on demand with
+ * the routes to pods on each of them. Takes 0.3 s; gone after close() or with this process.
+ */
+export async function createNetwork({ hasPodRoutes }: { hasPodRoutes: boolean }): Promise<ClusterNetwork> {
   const names = ['lan', ...NODES.map(({ name }) => name), 'office', 'outside'];
   const created = await Promise.all(names.map((name) => createNamespace(name)));
   const close = async () => void (await Promise.all(created.map((one) => one.close())));
@@ -69,14 +88,20 @@ export async function createNetwork(): Promise<ClusterNetwork> {
   if (lan === undefined || office === undefined || outside === undefined) throw new Error('no namespaces');
   const nodes = NODES.map((node, i) => ({ ...node, namespace: others[i] as Namespace }));
   try {
-    await Promise.all(
-      created.map((one) =>
-        one.run(['sysctl', '-q', '-e', '-w', 'net.bridge.bridge-nf-call-iptables=0', ...SYSCTLS]),
-      ),
-    );
+    const set = (one: Namespace, bridged: 0 | 1) =>
+      one.run(['sysctl', '-q', '-e', '-w', ...SYSCTLS, ...BRIDGED.map((name) => `${name}=${bridged}`)]);
+    await Promise.all([set(lan, 0), ...nodes.map(({ namespace }) => set(namespace, 1))]);
+    await Promise.all([office, outside].map((one) => set(one, 0)));
     await lan.run(['ip', '-batch', '-'], { stdin: lanBatch(nodes, office, outside) });
+    const routes = (from: string | null): string[] =>
+      NODES.flatMap(({ name, v4, v6, podCidrs }) => (name === from ? [] : routesTo({ v4, v6 }, podCidrs)));
+    if (hasPodRoutes) await lan.run(['ip', '-batch', '-'], { stdin: batch(routes(null)) });
     await Promise.all([
-      ...nodes.map((node) => node.namespace.run(['ip', '-batch', '-'], { stdin: nodeBatch(node) })),
+      ...nodes.map(({ name, v4, v6, namespace }) =>
+        namespace.run(['ip', '-batch', '-'], {
+          stdin: batch([...attached({ v4, v6 }, ROUTER), ...(hasPodRoutes ? routes(name) : [])]),
+        }),
+      ),
       office.run(['ip', '-batch', '-'], { stdin: hostBatch(OFFICE) }),
       outside.run(['ip', '-batch', '-'], { stdin: hostBatch(OUTSIDE) }),
     ]);
@@ -117,21 +142,13 @@ function lanBatch(nodes: readonly ClusterHost[], office: Namespace, outside: Nam
       `link set ${name} up`,
     );
   }
-  for (const { v4, v6, podCidrs } of NODES) lines.push(...routesTo({ v4, v6 }, podCidrs));
-  return `${lines.join('\n')}\n`;
+  return batch([...lines, ...routesTo(SERVICE_NODE, SERVICE_ADDRESSES)]);
 }
 
-function nodeBatch({ name, v4, v6 }: NodeAddresses): string {
-  const others = NODES.filter((node) => node.name !== name);
-  const lines = [
-    ...attached({ v4, v6 }, ROUTER),
-    ...others.flatMap((node) => routesTo({ v4: node.v4, v6: node.v6 }, node.podCidrs)),
-  ];
-  return `${lines.join('\n')}\n`;
-}
+const batch = (lines: readonly string[]): string => `${lines.join('\n')}\n`;
 
 function hostBatch(host: typeof OFFICE): string {
-  return `${attached(host, host.gateway).join('\n')}\n`;
+  return batch(attached(host, host.gateway));
 }
 
 function attached({ v4, v6 }: { v4: string; v6: string }, gateway: { v4: string; v6: string }): string[] {

@@ -247,7 +247,7 @@ describe('egress gateways on a real cluster', function () {
   });
 
   it('has pods leave by both gateways alone, and no packet wait, with the CNI plugin', async () => {
-    await cluster.node(home).setPodNetwork({ traffic: 'routed', plugins: [{ type: 'nodewall-egress' }] });
+    await cluster.node(home).setPodInterfaces({ traffic: 'routed', plugins: [{ type: 'nodewall-egress' }] });
     // containerd reads the folder of configurations by itself.
     const { seen: sources, done } = await run({ app: 'pay' });
     areServed(done);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startBox } from '../../build/cluster/box.ts';
-import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 import {
   AGENT_PODS,
   describeCluster,
@@ -9,6 +9,7 @@ import {
   SYSTEM_NAMESPACE,
   untilReady,
 } from '../../build/cluster/install.ts';
+import type { RealNode } from '../../build/cluster/real-node.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { reset } from './trial.ts';
 

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { AGENT_PODS, PATIENCE, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
+import type { RealNode } from '../../build/cluster/real-node.ts';
 import type { Finished } from '../../build/programs/command.ts';
 import { succeeds, until } from '../kernel/until.ts';
 

@@ -5,8 +5,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 import { AGENT_PODS, CONTROLLERS, SYSTEM_NAMESPACE } from '../../build/cluster/install.ts';
+import type { RealNode } from '../../build/cluster/real-node.ts';
 import { succeeds, until } from '../kernel/until.ts';
 import { pods } from './nodewall.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RealNode } from '../../build/cluster/cluster.ts';
 import { AGENT_PODS, SYSTEM_NAMESPACE, untilReady } from '../../build/cluster/install.ts';
+import type { RealNode } from '../../build/cluster/real-node.ts';
 import { parseMarkdown } from '../docs/markdown.ts';
 import { type Bed, pods, tableOf, untilFollowed, untilTables } from './nodewall.ts';
 import { reset } from './trial.ts';

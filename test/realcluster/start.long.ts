@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { startBox } from '../../build/cluster/box.ts';
-import type { RealCluster, RealNode } from '../../build/cluster/cluster.ts';
+import type { RealCluster } from '../../build/cluster/cluster.ts';
 import {
   AGENT_PODS,
   describeCluster,
@@ -9,6 +9,7 @@ import {
   SYSTEM_NAMESPACE,
   untilReady,
 } from '../../build/cluster/install.ts';
+import type { RealNode } from '../../build/cluster/real-node.ts';
 import { summarise } from '../../perf/measure/statistics.ts';
 import { stop } from '../netns/namespace.ts';
 import { untilClosed } from './installation.ts';

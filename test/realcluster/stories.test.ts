@@ -339,14 +339,14 @@ describe('a real cluster', function () {
 
     it('is not locked if the CNI masquerades pods on the way to nodes', async () => {
       await reset(cluster, KEPT);
-      for (const node of cluster.nodes) await node.setPodNetwork({ traffic: 'masqueraded' });
+      for (const node of cluster.nodes) await node.setPodInterfaces({ traffic: 'masqueraded' });
       try {
         const event = 'all controllers deleted';
         await runTrial(cluster, { policies: ['flagship'], event, meanwhile: 'nothing' }, LIMIT);
         await untilReady(cluster);
         await untilFollowed(cluster);
       } finally {
-        for (const node of cluster.nodes) await node.setPodNetwork({ traffic: 'routed' });
+        for (const node of cluster.nodes) await node.setPodInterfaces({ traffic: 'routed' });
       }
     });
 
