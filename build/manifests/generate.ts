@@ -8,7 +8,7 @@ import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
 import { CHART, chartFiles } from './chart/chart-files.ts';
 import { compatibilityPage } from './compatibility/page.ts';
-import { readClusterResults, readResults } from './compatibility/results.ts';
+import { readClusterResults, readConnectionResults, readResults } from './compatibility/results.ts';
 import { monitoringFiles } from './monitoring/rules.ts';
 
 const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
@@ -34,7 +34,14 @@ export async function generatedFiles(): Promise<Map<URL, string>> {
   return new Map([
     ...crdFiles(),
     [METRICS_PAGE, await metricsPage()],
-    [COMPATIBILITY_PAGE, compatibilityPage(readResults(), readClusterResults())],
+    [
+      COMPATIBILITY_PAGE,
+      compatibilityPage({
+        cells: readResults(),
+        clusters: readClusterResults(),
+        connections: readConnectionResults(),
+      }),
+    ],
     ...monitoringFiles(),
   ]);
 }

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
+import { CONNECTION_COMBINATIONS } from './connections.ts';
 import { KERNELS, MATRIX_SUITES } from './matrix.ts';
 import { compatibilityPage } from './page.ts';
 import {
   type Cell,
   type ClusterCell,
+  type ConnectionCell,
   mergeClusterResult,
+  mergeConnectionResult,
   mergeResult,
   readClusterResults,
+  readConnectionResults,
   readResults,
 } from './results.ts';
 
@@ -40,40 +44,57 @@ const CLUSTER: ClusterCell = {
   skips: [],
 };
 
+const CONNECTIONS: ConnectionCell = {
+  network: 'ptp',
+  proxy: 'iptables',
+  dataplane: 'iptables',
+  node: CLUSTER.node,
+  result: 'failed',
+  date: '2026-11-30',
+  revision: '61f3259c',
+  passed: 1847,
+  failed: 1,
+  skipped: 0,
+  failures: ['office to NodePort'],
+  skips: [],
+};
+
+const NONE = { cells: [], clusters: [], connections: [] };
+
 const rowOf = (page: string, suite: string): string =>
   page.split('\n').find((line) => line.startsWith(`| **${suite}**`)) ?? '';
 
 describe('docs/compatibility.md', () => {
   it('says of each cell when it was run, at which revision, or that it was not', () => {
-    const row = rowOf(compatibilityPage([CELL], []), 'demo');
+    const row = rowOf(compatibilityPage({ ...NONE, cells: [CELL] }), 'demo');
     assert.deepEqual(row.split(' | ').slice(1), [
       'not run',
       '1 passed<br>2026-11-30, 61f3259c',
       'not run',
       'not run |',
     ]);
-    const none = compatibilityPage([], []);
+    const none = compatibilityPage(NONE);
     for (const { name } of MATRIX_SUITES)
       assert.equal(rowOf(none, name).split('not run').length, KERNELS.length + 1, name);
   });
 
   it('names what failed, what did not end, and why tests were skipped', () => {
-    const page = compatibilityPage(
-      [
+    const page = compatibilityPage({
+      ...NONE,
+      cells: [
         { ...CELL, result: 'failed', passed: 2, failed: 1, failures: ['a | b\nc'] },
         { ...CELL, kernel: 'sid', release: '7.1', result: 'unfinished', passed: 0, failures: ['late'] },
         { ...CELL, suite: 'verdicts', skipped: 3, skips: ['no IPVS'] },
         { ...CELL, suite: 'verdicts', kernel: 'sid', release: '7.1', skipped: 3, skips: ['no IPVS'] },
       ],
-      [],
-    );
+    });
     assert.match(rowOf(page, 'demo'), /\| 2 passed, \*\*1 failed\*\*<br>.* \| \*\*did not end\*\*<br>/);
     assert.match(page, /^\| demo \| 6\.1\.0-50-amd64 \| a \\\| b c \|\n\| demo \| 7\.1 \| late \|$/m);
     assert.match(page, /^\| verdicts \| 6\.1\.0-50-amd64, 7\.1 \| no IPVS \|$/m);
   });
 
   it('has a row for each version of Kubernetes, with what the cluster was and what failed there', () => {
-    const page = compatibilityPage([], [CLUSTER]);
+    const page = compatibilityPage({ ...NONE, clusters: [CLUSTER] });
     const rows = page.split('\n').filter((line) => line.startsWith('| Kubernetes '));
     assert.deepEqual(rows, [
       ...['1.34', '1.35'].map((name) => `| Kubernetes ${name} | not run | not run | not run |`),
@@ -83,7 +104,21 @@ describe('docs/compatibility.md', () => {
     assert.match(page, /^\| stories \| Kubernetes 1\.36, containerd 2 \| without power it follows \|$/m);
   });
 
+  it('has a row for each combination of network, proxy and dataplane', () => {
+    const page = compatibilityPage({ ...NONE, connections: [CONNECTIONS] });
+    const rows = page.split('\n').filter((line) => /\| (kube-proxy, \w+|none) \|/.test(line));
+    assert.equal(rows.length, CONNECTION_COMBINATIONS.length);
+    const run = rows.filter((line) => !line.endsWith('| not run |'));
+    assert.deepEqual(run, [
+      '| ptp | kube-proxy, iptables | iptables | 1847 passed, **1 failed**<br>2026-11-30, 61f3259c |',
+    ]);
+    assert.match(page, /^\| ptp, iptables, iptables \| office to NodePort \|$/m);
+  });
+
   it('has results of its own matrix alone', () => {
+    const [connections] = readConnectionResults();
+    if (connections !== undefined)
+      assert.deepEqual(mergeConnectionResult(readConnectionResults(), connections), readConnectionResults());
     const [first] = readClusterResults();
     if (first !== undefined)
       assert.deepEqual(mergeClusterResult(readClusterResults(), first), readClusterResults());
@@ -111,5 +146,12 @@ describe('a result', () => {
     const removed = { ...CLUSTER, kubernetes: '1.0' };
     const newer = { ...CLUSTER, date: '2026-12-01' };
     assert.deepEqual(mergeClusterResult([CLUSTER, removed, other], newer), [other, newer]);
+  });
+
+  it('of connections does so too', () => {
+    const other = { ...CONNECTIONS, network: 'bridge' } as const;
+    const removed = { ...CONNECTIONS, proxy: 'none', dataplane: 'nftables' } as const;
+    const newer = { ...CONNECTIONS, date: '2026-12-01' };
+    assert.deepEqual(mergeConnectionResult([CONNECTIONS, removed, other], newer), [other, newer]);
   });
 });

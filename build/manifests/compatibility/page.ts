@@ -1,7 +1,8 @@
 /** docs/compatibility.md, made of the results. */
 import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../cluster/versions.ts';
+import { CONNECTION_COMBINATIONS } from './connections.ts';
 import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
-import type { Cell, ClusterCell, Recorded } from './results.ts';
+import type { Cell, ClusterCell, ConnectionCell, Recorded } from './results.ts';
 
 const HEAD = `# Compatibility
 
@@ -23,8 +24,25 @@ those of version 1, with [a cluster](../build/cluster/README.md) of each combina
 1.1 and kube-proxy in its nftables mode. \`npm run test:long -- versions\` runs them and records the results here.
 `;
 
+const OF_CONNECTIONS = `## Connections
+
+By NodePort (both \`externalTrafficPolicy\`, to pods and to pods on the host's network), load balancer, external IP,
+cluster IP, \`hostPort\`, to pods and to ports of the host: each from an office, another network, two nodes and a pod on
+each of these, by TCP and UDP, IPv4 and IPv6, in a fresh [cluster](../build/cluster/README.md). They are made without
+nodewall, under rules that allow all, and under a default deny with exact allowances, and [a
+table](../test/realcluster/connections/table.ts) says by the semantics what becomes of each: 616 connections three
+times, 152 where nothing gives Services addresses. \`npm run test:long -- --grep connections\` runs them and records the
+results here. kube-proxy's mode \`ipvs\` was not tried: the kernel lacks it.
+`;
+
+interface CompatibilityResults {
+  readonly cells: readonly Cell[];
+  readonly clusters: readonly ClusterCell[];
+  readonly connections: readonly ConnectionCell[];
+}
+
 /** Equal results are equal bytes. */
-export function compatibilityPage(cells: readonly Cell[], clusters: readonly ClusterCell[]): string {
+export function compatibilityPage({ cells, clusters, connections }: CompatibilityResults): string {
   const matrix = table(
     ['suite', ...KERNELS.map(({ debian, title }) => headOf(title, debian, cells))],
     MATRIX_SUITES.map(({ name, shows }) => [`**${name}**: ${shows}`, ...cellsOf(name, cells)]),
@@ -46,6 +64,10 @@ export function compatibilityPage(cells: readonly Cell[], clusters: readonly Clu
       '',
     ]),
     ...clusterFailures(clusters),
+    OF_CONNECTIONS,
+    connectionsTable(connections),
+    '',
+    ...connectionFailures(connections),
   ].join('\n');
 }
 
@@ -95,6 +117,23 @@ function clusterFailures(cells: readonly ClusterCell[]): string[] {
     ]),
   );
   return rows.length === 0 ? [] : ['Failed:', '', table(['suite', 'cluster', 'test'], rows), ''];
+}
+
+function connectionsTable(cells: readonly ConnectionCell[]): string {
+  const rows = CONNECTION_COMBINATIONS.map(({ network, proxy, dataplane }) => {
+    const cell = cells.find(
+      (one) => one.network === network && one.proxy === proxy && one.dataplane === dataplane,
+    );
+    return [network, proxy === 'none' ? 'none' : `kube-proxy, ${proxy}`, dataplane, textOf(cell)];
+  });
+  return table(['network of pods', 'proxy of Services', 'nodewall', 'connections as they should be'], rows);
+}
+
+function connectionFailures(cells: readonly ConnectionCell[]): string[] {
+  const rows = cells.flatMap(({ network, proxy, dataplane, failures }) =>
+    failures.map((failure) => [[network, proxy, dataplane].join(', '), inTable(failure)]),
+  );
+  return rows.length === 0 ? [] : ['Failed:', '', table(['cluster', 'connection'], rows), ''];
 }
 
 function textOf(cell: Recorded | undefined): string {

@@ -1,6 +1,7 @@
 /** The results behind docs/compatibility.md, in files of the repository. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../cluster/versions.ts';
+import { CONNECTION_COMBINATIONS, type ConnectionCombination } from './connections.ts';
 import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
 
 /** The result of one suite. */
@@ -44,8 +45,15 @@ export interface ClusterCell extends Recorded {
   readonly node: string | null;
 }
 
+/** The outcome of all connections in one cluster; counts and failures are of connections. */
+export interface ConnectionCell extends Recorded, ConnectionCombination {
+  /** As the cluster's first node reported itself; null where there was none. */
+  readonly node: string | null;
+}
+
 const RESULTS_FILE = new URL('results.json', import.meta.url);
 const CLUSTER_RESULTS_FILE = new URL('cluster-results.json', import.meta.url);
+const CONNECTION_RESULTS_FILE = new URL('connection-results.json', import.meta.url);
 
 export function readResults(): Cell[] {
   return JSON.parse(readFileSync(RESULTS_FILE, 'utf8'));
@@ -63,6 +71,15 @@ export function readClusterResults(): ClusterCell[] {
 /** The same for a cluster. */
 export function recordClusterResult(cell: ClusterCell): void {
   write(CLUSTER_RESULTS_FILE, mergeClusterResult(readClusterResults(), cell));
+}
+
+export function readConnectionResults(): ConnectionCell[] {
+  return JSON.parse(readFileSync(CONNECTION_RESULTS_FILE, 'utf8'));
+}
+
+/** The same for connections. */
+export function recordConnectionResult(cell: ConnectionCell): void {
+  write(CONNECTION_RESULTS_FILE, mergeConnectionResult(readConnectionResults(), cell));
 }
 
 function write(file: URL, cells: readonly Recorded[]): void {
@@ -89,4 +106,15 @@ export function mergeClusterResult(cells: readonly ClusterCell[], cell: ClusterC
       CONTAINERD_NAMES.flatMap((containerd) => all.get(keyOf({ kubernetes, containerd, suite })) ?? []),
     ),
   );
+}
+
+/** The same for connections. */
+export function mergeConnectionResult(
+  cells: readonly ConnectionCell[],
+  cell: ConnectionCell,
+): ConnectionCell[] {
+  const keyOf = ({ network, proxy, dataplane }: ConnectionCombination): string =>
+    JSON.stringify([network, proxy, dataplane]);
+  const all = new Map([...cells, cell].map((one) => [keyOf(one), one]));
+  return CONNECTION_COMBINATIONS.flatMap((combination) => all.get(keyOf(combination)) ?? []);
 }
