@@ -19,6 +19,11 @@ export interface LabelSelectorRequirement {
 const LABEL_NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
 const VALUE: CrdChecks = { maxLength: 63, pattern: `^(${LABEL_NAME})?$` };
 
+// Without escapes, which CEL would read as its own.
+const KEY = `^(${SUBDOMAIN.replaceAll('\\.', '[.]')}/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$`;
+const isLabelKey = (key: string): string => `size(${key}) <= 317 && ${key}.matches('${KEY}')`;
+const BAD_KEY = 'a label key is a name of at most 63 characters, with or without a DNS name and / before it';
+
 /**
  * Labels. Keys (an optional DNS prefix and `/`, then a name) are checked in apis/validate, which
  * has the whole key.
@@ -27,7 +32,10 @@ const labels: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Labels that must exist with exactly these values.',
   additionalProperties: { type: 'string', crd: VALUE },
-  crd: { maxProperties: MOST.labels },
+  crd: {
+    maxProperties: MOST.labels,
+    admission: [{ rule: `self.all(key, ${isLabelKey('key')})`, message: BAD_KEY }],
+  },
 };
 
 const requirement: JsonSchema = {
@@ -35,7 +43,13 @@ const requirement: JsonSchema = {
   description: 'One condition on one label.',
   required: ['key', 'operator'],
   properties: {
-    key: textField('The label.', { crd: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` } }),
+    key: textField('The label.', {
+      crd: {
+        maxLength: 317,
+        pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$`,
+        admission: [{ rule: isLabelKey('self'), message: BAD_KEY }],
+      },
+    }),
     operator: choiceField('In and NotIn compare with values; Exists and DoesNotExist take none.', [
       'In',
       'NotIn',

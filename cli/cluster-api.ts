@@ -12,20 +12,24 @@ import { fieldText } from './record-text.ts';
 
 /**
  * Calls `run` with the API server of a kubeconfig; without one, of the file that kubectl would
- * take, or of the pod's service account. A KubeError that `run` throws becomes a CommandError.
+ * take, or of the pod's service account. Where the aggregated API is off, a controller's pod
+ * answers for it. A KubeError that `run` throws becomes a CommandError.
  */
 export async function withCluster<T>(
   kubeconfig: string | undefined,
   run: (request: KubeApi) => Promise<T>,
 ): Promise<T> {
   const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
+  const { RelayedApi } = await import('./relayed-api.ts');
   const client = kubeApi(await clusterConfig(kubeconfig));
+  const relayed = new RelayedApi(client.request, kubeconfig ?? usualFile());
   try {
-    return await run(client.request);
+    return await run(relayed.request);
   } catch (error) {
     if (!isKubeError(error)) throw error;
     throw new CommandError(EXIT.refused, error.message, { cause: error });
   } finally {
+    relayed.close();
     client.close();
   }
 }

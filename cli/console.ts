@@ -7,14 +7,19 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { LONGEST_PREVIEW } from '../apis/console-documents.ts';
+import { CONTROL_PLANE } from '../apis/stream.ts';
 import { IMMUTABLE } from '../controller/console/static-files.ts';
 import { type ApiConnection, apiConnection, messageOf } from '../controller/kubeapi/connection.ts';
+import { kubeApi } from '../controller/kubeapi/kube-api.ts';
 import { failure, writeAnswer } from '../controller/publish/answer.ts';
 import { readBody } from '../lib/process/body.ts';
 import { CommandError, EXIT, type ExitStatus, untilStopped } from '../lib/process/exit.ts';
 import { clusterConfig, hasKubeconfig } from './cluster-api.ts';
 import { Door, type LetIn } from './console-door.ts';
 import { json, print } from './output.ts';
+import { isUnregistered } from './relayed-api.ts';
+
+const CONSOLE_API = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 
 interface ConsoleOptions {
   readonly kubeconfig?: string;
@@ -40,7 +45,9 @@ export const MACHINE_QUESTIONS: readonly (readonly [command: string, question: s
 export async function consoleCommand(options: ConsoleOptions): Promise<ExitStatus> {
   const port = toPort(options.port);
   if (!hasKubeconfig(options.kubeconfig)) throw new CommandError(EXIT.usage, noCluster());
-  const cluster = new ClusterConsole(await clusterConfig(options.kubeconfig));
+  const kubeConfig = await clusterConfig(options.kubeconfig);
+  await refuseUnregistered(kubeConfig);
+  const cluster = new ClusterConsole(kubeConfig);
   const door = new Door({ port, serve: (letIn) => cluster.serve(letIn) });
   try {
     const url = await opened(door, options.port);
@@ -57,6 +64,21 @@ export async function consoleCommand(options: ConsoleOptions): Promise<ExitStatu
   } finally {
     await door.close();
     cluster.close();
+  }
+}
+
+/** Throws a CommandError where the API server knows no aggregated API; the pages show the rest. */
+async function refuseUnregistered(kubeConfig: KubeConfig): Promise<void> {
+  const api = kubeApi(kubeConfig);
+  try {
+    await api.request({ method: 'GET', path: CONSOLE_API });
+  } catch (cause) {
+    if (!isUnregistered(cause)) return;
+    const message =
+      "the console is served by the aggregated API, which is not registered: aggregatedAPI is false, or no controller serves; status, rules, log and the other commands ask a controller's pod";
+    throw new CommandError(EXIT.refused, message, { cause });
+  } finally {
+    api.close();
   }
 }
 

@@ -16,6 +16,7 @@ import {
 export function addServiceCommands(program: OwnCommand, done: Done): void {
   addAgent(program, done);
   addController(program, done);
+  addRelay(program, done);
 }
 
 function addAgent(program: OwnCommand, done: Done): void {
@@ -89,6 +90,7 @@ function addController(program: OwnCommand, done: Done): void {
       '--pod-name <name>',
       'the pod that it runs in; after SIGTERM it serves until agents know another controller',
     )
+    .option('--no-aggregated-api', 'register no aggregated API; commands ask a pod of the controllers')
     .option('--console-files <folder>', "the console's built pages; default: those of this program")
     .option(
       '--feature-gates <gates>',
@@ -110,6 +112,18 @@ function addController(program: OwnCommand, done: Done): void {
       'nodewall controller --kubeconfig ~/.kube/config --listen 127.0.0.1:8443 --metrics-listen 127.0.0.1:8080',
     )
     .action(async (options) => done(await (await import('./controller.ts')).controllerCommand(options)));
+}
+
+function addRelay(program: OwnCommand, done: Done): void {
+  program
+    .command('relay')
+    .description(
+      "Answer requests for the controllers' documents, in their pod: other commands run it by kubectl exec where the aggregated API is off.",
+    )
+    .option('--kubeconfig <file>', 'API server and credentials; default: those of the pod')
+    .option('--controller <url>', 'the controllers', 'https://nodewall-controller.nodewall-system.svc')
+    .option('--token-file <file>', 'token for the controllers', '/var/run/nodewall/token/token')
+    .action(async (options) => done(await (await import('./relay.ts')).relayCommand(options)));
 }
 
 function relistPeriod(text: string): number {

@@ -53,6 +53,11 @@ export const CIDR: CelRule = {
   rule: 'isCIDR(self)',
   message: 'is not a valid CIDR; for example 10.0.0.0/8 or 2001:db8::/32',
 };
+/** A check of a CIDR with exceptions. */
+export const EXCEPT: CelRule = {
+  rule: '!has(self.except) || !isCIDR(self.cidr) || self.except.all(hole, isCIDR(hole) && cidr(self.cidr).containsCIDR(hole) && cidr(self.cidr).prefixLength() < cidr(hole).prefixLength())',
+  message: 'an exception must be a CIDR, part of the cidr and not the whole of it',
+};
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 export const SUBDOMAIN = `${LABEL}(\\.${LABEL})*`;
 export const OBJECT_NAME: CrdChecks = { maxLength: 253, pattern: `^${SUBDOMAIN}$` };

@@ -182,6 +182,23 @@ export function customResourceDefinitions(): CustomResourceDefinition[] {
   return (Object.keys(KINDS) as Kind[]).map(definition);
 }
 
+/** A kind as far as admission looks at it. */
+export interface AdmittedKind {
+  readonly kind: string;
+  readonly plural: string;
+  /** The schema of its spec. */
+  readonly schema: JsonSchema;
+}
+
+/** All kinds of nodewall.io. */
+export function admittedKinds(): AdmittedKind[] {
+  return Object.entries(KINDS).map(([kind, { plural, schema }]) => {
+    const { spec } = schema.properties ?? {};
+    if (spec === undefined) throw new Error(`${kind} has no spec`);
+    return { kind, plural, schema: spec };
+  });
+}
+
 function definition(kind: Kind): CustomResourceDefinition {
   const { scope = 'Cluster', plural, shortNames, columns, status } = KINDS[kind];
   return {
@@ -269,6 +286,6 @@ function keepingNull(schema: CrdSchema): CrdSchema {
   return schema.default === undefined ? { ...schema, nullable: true } : schema;
 }
 
-function withCel(schema: CrdSchema, { cel = [], ...more }: CrdChecks = {}): CrdSchema {
+function withCel(schema: CrdSchema, { cel = [], admission: _, ...more }: CrdChecks = {}): CrdSchema {
   return { ...schema, ...more, ...(cel.length === 0 ? {} : { 'x-kubernetes-validations': cel }) };
 }

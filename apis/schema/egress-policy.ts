@@ -57,6 +57,7 @@ const ofFamily = (family: 4 | 6): CrdChecks => ({
       message: `is not an IPv${family} address`,
     },
   ],
+  admission: [{ rule: 'ip(self).isGlobalUnicast()', message: 'is no address that others can answer to' }],
 });
 
 const address: JsonSchema = {

@@ -35,6 +35,11 @@ export interface CelRule {
 /** Keywords that replace or follow those of the schema, and rules. */
 export interface CrdChecks extends Partial<CrdSchema> {
   readonly cel?: readonly CelRule[];
+  /**
+   * Rules that the API server would not take in a CustomResourceDefinition, since it estimates
+   * their cost for the largest lists: for ValidatingAdmissionPolicies (admission-policies.ts).
+   */
+  readonly admission?: readonly CelRule[];
 }
 
 /** A schema as a CustomResourceDefinition has it. */

@@ -1,6 +1,6 @@
 import { labelSelector } from '../label-selector.ts';
 import type { ApiGroup, ClusterGroup, ClusterGroupSpec } from '../objects.ts';
-import { ATOMIC_OBJECT, kindSchema, MOST, OBJECT_NAME, presentCount } from '../schema/crd-parts.ts';
+import { ATOMIC_OBJECT, EXCEPT, kindSchema, MOST, OBJECT_NAME, presentCount } from '../schema/crd-parts.ts';
 import { listField } from '../schema/fields.ts';
 import { asFields, asList, type FieldMap, type JsonSchema } from '../schema/json-schema.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
@@ -26,14 +26,7 @@ export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
         'CIDRs, OR-ed.',
         {
           ...IP_BLOCK_SCHEMA,
-          crd: {
-            cel: [
-              {
-                rule: '!has(self.except) || !isCIDR(self.cidr) || self.except.all(hole, isCIDR(hole) && cidr(self.cidr).containsCIDR(hole) && cidr(self.cidr).prefixLength() < cidr(hole).prefixLength())',
-                message: 'an exception must be a CIDR, part of the cidr and not the whole of it',
-              },
-            ],
-          },
+          crd: { cel: [EXCEPT] },
         },
         { maxItems: MOST.blocks },
       ),

@@ -5,6 +5,7 @@ import {
   ATOMIC_OBJECT,
   alwaysRefused,
   CIDR,
+  EXCEPT,
   MOST,
   NAMESPACE_NAME,
   NOT_FOR_NODES,
@@ -32,24 +33,32 @@ export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
 // An IPv6 address in its longest form (with an IPv4 part), and the prefix length.
 const LENGTH: CrdChecks = { maxLength: 49 };
 
-export const IP_BLOCK_SCHEMA: JsonSchema = objectField(
-  'A CIDR, IPv4 or IPv6, less the exceptions.',
-  ['cidr'],
-  {
+export const IP_BLOCK_SCHEMA: JsonSchema = {
+  ...objectField('A CIDR, IPv4 or IPv6, less the exceptions.', ['cidr'], {
     cidr: textField('For example 10.0.0.0/8 or 2001:db8::/32.', { crd: { ...LENGTH, cel: [CIDR] } }),
     except: listField(
       'CIDRs inside cidr that are left out.',
       { type: 'string', crd: LENGTH },
       { maxItems: MOST.except },
     ),
-  },
-);
+  }),
+  crd: { admission: [EXCEPT] },
+};
 
 const HOST_LABEL = '[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?';
 /** A check of `fqdn` by the field of the rule that has the peer. */
 const FQDN: Readonly<Record<'from' | 'to', CrdChecks>> = {
   from: alwaysRefused('is only allowed in egress rules'),
-  to: { maxLength: 256, pattern: `^(\\*\\.)?${HOST_LABEL}(\\.${HOST_LABEL})*\\.?$` },
+  to: {
+    maxLength: 256,
+    pattern: `^(\\*\\.)?${HOST_LABEL}(\\.${HOST_LABEL})*\\.?$`,
+    admission: [
+      {
+        rule: "!self.matches('^([*][.])?[0-9.]+$') && self.matches('^([*][.])?.{1,253}[.]?$')",
+        message: 'is no name of at most 253 characters; for an address write ipBlock',
+      },
+    ],
+  },
 };
 
 const PEER_KINDS: Readonly<Record<PeerKind, JsonSchema>> = {

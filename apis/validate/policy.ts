@@ -144,6 +144,14 @@ const spec: JsonSchema = {
         message: 'a policy for NodePort traffic has ingress rules only',
       },
     ],
+    admission: [
+      {
+        rule:
+          "[(self.?ingress.orValue([]) + self.?egress.orValue([])).filter(rule, rule.?name.orValue('') != '').map(rule, rule.name)]" +
+          '.all(names, names.all(name, names.indexOf(name) == names.lastIndexOf(name)))',
+        message: 'rule names must be unique in a policy',
+      },
+    ],
   },
 };
 

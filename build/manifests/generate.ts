@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import { stringify } from 'yaml';
 import { extendMetrics } from '../../agent/extension/agent.ts';
 import { prometheusMetrics } from '../../agent/run/prometheus.ts';
+import { admissionPolicies } from '../../apis/schema/admission-policies.ts';
 import { customResourceDefinitions } from '../../apis/schema/crd.ts';
 import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
@@ -26,13 +27,24 @@ export function crdFiles(): Map<URL, string> {
   );
 }
 
+const POLICIES = new URL('kustomize/components/admission-policies/policies.yaml', deploy);
+
+function policiesText(): string {
+  const texts = admissionPolicies().map((each) =>
+    stringify(each, { aliasDuplicateObjects: false, lineWidth: 0 }),
+  );
+  return MADE_OF_SCHEMA + texts.join('---\n');
+}
+
 /**
- * All that `npm run generate` writes: the CustomResourceDefinitions, the tables of docs/metrics.md,
- * docs/compatibility.md, the dashboards, and the alerts with their runbooks.
+ * All that `npm run generate` writes: the CustomResourceDefinitions, the admission policies, the
+ * tables of docs/metrics.md, docs/compatibility.md, the dashboards, and the alerts with their
+ * runbooks.
  */
 export async function generatedFiles(): Promise<Map<URL, string>> {
   return new Map([
     ...crdFiles(),
+    [POLICIES, policiesText()],
     [METRICS_PAGE, await metricsPage()],
     [
       COMPATIBILITY_PAGE,

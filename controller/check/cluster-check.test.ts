@@ -10,6 +10,11 @@ const LEASE = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/no
 const API_SERVICE = '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io';
 const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
 const CONFIG = `${SYSTEM}/configmaps/nodewall-config`;
+const POLICIES = `${ADMISSION}/validatingadmissionpolicies/clusternetworkpolicies.nodewall.io`;
+const DEPLOYMENT = '/apis/apps/v1/namespaces/nodewall-system/deployments/nodewall-controller';
+const WITHOUT_API = {
+  spec: { template: { spec: { containers: [{ args: ['controller', '--no-aggregated-api'] }] } } },
+};
 const VIEWS = '/apis/controlplane.nodewall.io/v1alpha1/nodeviews';
 
 type Answers = Readonly<Record<string, unknown>>;
@@ -171,6 +176,7 @@ describe('a check of a cluster', () => {
         /^problem: no controller leads/,
       ],
       ['aggregated API', {}, /^problem: it is not registered/],
+      ['aggregated API', { [DEPLOYMENT]: WITHOUT_API }, /^ok: it is off; a controller's pod answers/],
       [
         'agents',
         { [VIEWS]: new KubeError('404 NotFound', { status: 404, reason: 'NotFound' }) },
@@ -231,6 +237,7 @@ describe('a check of a cluster', () => {
         /^problem: it has no value; 1 node goes on steering as before/,
       ],
       ['webhooks', {}, /^problem: there is no mutating and no validating configuration/],
+      ['webhooks', { [POLICIES]: {} }, /^ok: policies of the API server take their place/],
       ['certificates', {}, /^problem: there is no ConfigMap nodewall-ca/],
       [
         'certificates',

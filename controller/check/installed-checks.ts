@@ -20,6 +20,9 @@ const WEBHOOKS = ['mutating', 'validating'] as const;
 /** deploy/kustomize/base/webhooks.yaml; with overlays/fail-closed the first two have Fail too. */
 const CHECKING_WEBHOOKS = ['mutate.nodewall.io', 'validate.nodewall.io'];
 const ALWAYS_WEBHOOKS = ['use.nodewall.io', 'validate.deletions.nodewall.io'];
+/** One of deploy/kustomize/components/admission-policies. */
+const POLICIES =
+  '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/clusternetworkpolicies.nodewall.io';
 /** Milliseconds since a Lease was renewed; it is every 2 s. */
 const LEASE_OLD = 60_000;
 /** Milliseconds before a CA ends. Controllers make the next one eight months before. */
@@ -100,9 +103,13 @@ function ready(
 }
 
 async function aggregatedApi(request: KubeApi): Promise<readonly CheckLine[]> {
-  const [service, ca] = await Promise.all([readObject(request, API_SERVICE), readObject(request, CA)]);
+  const [service, ca, deployment] = await Promise.all(
+    [API_SERVICE, CA, DEPLOYMENT].map((path) => readObject(request, path)),
+  );
   const check = 'aggregated API';
-  if (service === null) return [problem(check, 'it is not registered: no controller serves', LOGS)];
+  if (service == null && JSON.stringify(deployment ?? null).includes('"--no-aggregated-api"'))
+    return [ok(check, "it is off; a controller's pod answers in its place, by kubectl exec")];
+  if (service == null) return [problem(check, 'it is not registered: no controller serves', LOGS)];
   const { caBundle, insecureSkipTLSVerify } = service.spec ?? {};
   const lines: CheckLine[] = [];
   const conditions = asList(service.status?.conditions).map((one) => asFields(one) ?? {});
@@ -112,10 +119,10 @@ async function aggregatedApi(request: KubeApi): Promise<readonly CheckLine[]> {
       problem(
         check,
         `the API server does not reach it: ${String(available?.message ?? 'no condition yet')}; namespaces cannot be deleted meanwhile`,
-        `${LOGS}; then look for a NetworkPolicy or firewall between API server and pods, port 8443`,
+        `${LOGS}; then look for a NetworkPolicy or firewall between API server and pods (controllerPorts, 8443 by default)`,
       ),
     );
-  if (insecureSkipTLSVerify === true || !isTrusted(caBundle, ca))
+  if (insecureSkipTLSVerify === true || !isTrusted(caBundle, ca ?? null))
     lines.push(
       problem(
         check,
@@ -137,6 +144,8 @@ async function webhooks(request: KubeApi): Promise<readonly CheckLine[]> {
   ]);
   const absent = WEBHOOKS.filter((_, i) => found[i] === null);
   const apply = 'kubectl apply --server-side -k deploy/kustomize/base';
+  if (absent.length === WEBHOOKS.length && (await readObject(request, POLICIES)) !== null)
+    return [ok('webhooks', 'policies of the API server take their place')];
   if (absent.length > 0)
     return [
       problem(

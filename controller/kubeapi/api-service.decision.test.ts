@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { API_SERVICE_TARGET, type RegistrationFacts, registrationAction } from './api-service.ts';
 
 const FACTS: RegistrationFacts = {
+  isWanted: true,
   isServing: true,
   isLast: false,
   isStopping: false,
@@ -22,6 +23,12 @@ describe('registrationAction', () => {
     assert.equal(actionOf({ held: OURS }), 'leave');
     assert.equal(actionOf({ isServing: false }), 'leave');
     assert.equal(actionOf({ isStopping: true }), 'leave');
+  });
+
+  it('registers none where it is not wanted, and removes what an earlier controller registered', () => {
+    assert.equal(actionOf({ isWanted: false }), 'leave');
+    assert.equal(actionOf({ isWanted: false, held: undefined }), 'leave');
+    assert.equal(actionOf({ isWanted: false, held: OURS }), 'remove');
   });
 
   it('waits until the current APIService and the CA bundle are known', () => {

@@ -13,6 +13,7 @@ describe('Registration', () => {
       request: api.request,
       after: fakeClock().after,
       facts: () => ({
+        isWanted: true,
         isServing: true,
         isLast: true,
         isStopping: true,
@@ -38,6 +39,7 @@ describe('Registration', () => {
       request: () => Promise.reject(new Error('401')),
       after: clock.after,
       facts: () => ({
+        isWanted: true,
         isServing: true,
         isLast: true,
         isStopping: true,

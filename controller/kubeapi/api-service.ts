@@ -160,6 +160,8 @@ export class Registration {
 
 /** The APIService and the facts that it depends on. */
 export interface RegistrationFacts {
+  /** False: the cluster has no aggregated API of ours. */
+  readonly isWanted: boolean;
   /** Whether this replica serves requests. */
   readonly isServing: boolean;
   /** This controller stops, and no other one runs. */
@@ -192,11 +194,13 @@ export const API_SERVICE_TARGET = {
 /**
  * Every replica that serves registers the API; the last one that stops removes it. Nodewall's
  * namespace can't be deleted while the API is registered and no replica serves it, so every replica
- * removes it as soon as the namespace is being deleted.
+ * removes it as soon as the namespace is being deleted. Where it is not wanted, one that another
+ * version registered is removed.
  */
 export function registrationAction(facts: RegistrationFacts): 'register' | 'remove' | 'leave' {
-  const { isServing, isLast, isStopping, isNamespaceTerminating, caBundle, held } = facts;
+  const { isWanted, isServing, isLast, isStopping, isNamespaceTerminating, caBundle, held } = facts;
   if (isNamespaceTerminating || isLast) return held === null ? 'leave' : 'remove';
+  if (!isWanted) return held == null ? 'leave' : 'remove';
   if (!isServing || isStopping || caBundle === undefined || held === undefined) return 'leave';
   return held !== null && isUpToDate(held, caBundle) ? 'leave' : 'register';
 }

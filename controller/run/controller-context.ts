@@ -19,6 +19,8 @@ export interface ControllerOptions {
   readonly peer?: readonly string[];
   /** Name of the pod that it runs in. */
   readonly podName?: string;
+  /** False: none is registered. Absent: it is. */
+  readonly aggregatedApi?: boolean;
   /** Folder of the console's built pages; absent: those beside this program. */
   readonly consoleFiles?: string;
   readonly featureGates?: string;

@@ -158,6 +158,7 @@ export class ControllerServe {
       request: api.general.request,
       after: process.clock.after,
       facts: () => ({
+        isWanted: context.options.aggregatedApi !== false,
         isServing: life().isServing,
         isLast: life().isOver && !life().isAgain && replicas.isLast,
         isStopping: life().isEnding,

@@ -83,6 +83,15 @@ export function chartValues(initial: Initial): Readonly<Record<string, ChartValu
       helmSchema(CONFIG_SCHEMA),
     ),
     singleNode: flag('One controller, without an affinity and a disruption budget.'),
+    admission: value(
+      'webhook, or policies: ValidatingAdmissionPolicies, where the API server reaches no webhook (docs/platforms.md).',
+      'webhook',
+      { type: 'string', enum: ['webhook', 'policies'] },
+    ),
+    aggregatedAPI: flag(
+      'Controllers register their aggregated API; without it commands ask their pods (docs/platforms.md).',
+      true,
+    ),
     webhooks: group({
       failClosed: flag('Without a controller no policy, group or tier can be created or changed.'),
     }),

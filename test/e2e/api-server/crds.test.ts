@@ -11,6 +11,7 @@ import { nodewall } from '../../cli/command.ts';
 import { apiAs, removeAll } from '../../cluster/admin-api.ts';
 import type { TestCluster } from '../../cluster/cluster.ts';
 import { type Written, writtenObjects } from '../../docs/written-objects.ts';
+import { until } from '../../kernel/until.ts';
 import { ROOT } from '../../structure/source-file.ts';
 import { apiServer } from '../labs.ts';
 
@@ -62,6 +63,10 @@ function nodesOf(folder: string): { readonly name: string; readonly status: obje
     const { metadata, status } = document.toJS() as { metadata: { name: string }; status: object };
     return { name: metadata.name, status };
   });
+}
+
+function invalidObjects(): Written[] {
+  return writtenObjects().filter(({ isValid }) => !isValid);
 }
 
 function namespaceOf({ raw }: Pick<Written, 'raw'>): string {
@@ -125,13 +130,32 @@ describe('deploy/crds on a real API server', function () {
   });
 
   it('rejects what validate rejects, except for checks beyond a schema', async () => {
-    const invalid = writtenObjects().filter(({ isValid }) => !isValid);
+    const invalid = invalidObjects();
     assert.ok(invalid.length > 150, `${invalid.length}`);
     const taken: string[] = [];
     for (const object of invalid) {
       if ((await refusal(object)) === null) taken.push(object.from.replace('test/invalid/', ''));
     }
     assert.deepEqual([...new Set(taken)].sort(), LEFT_TO_THE_WEBHOOK);
+  });
+
+  it('with admission policies, refuses all that validate refuses, and nothing that it accepts', async () => {
+    const policies = `${ROOT}/deploy/kustomize/components/admission-policies/policies.yaml`;
+    const only = invalidObjects().find(({ from }) => from.endsWith('except wider than cidr'));
+    const isRefused = async () => only !== undefined && (await refusal(only)) !== null;
+    const applied = await cluster.kubectl(['apply', '--server-side', '-f', policies]);
+    assert.equal(applied.code, 0, applied.stderr);
+    try {
+      await until('the policies are in force', isRefused);
+      const taken: string[] = [];
+      for (const object of invalidObjects()) if ((await refusal(object)) === null) taken.push(object.from);
+      assert.deepEqual(taken, []);
+      for (const object of writtenObjects().filter(({ isValid }) => isValid))
+        assert.equal(await refusal(object), null, object.from);
+    } finally {
+      await cluster.kubectl(['delete', '-f', policies]);
+      await until('the policies are gone', async () => !(await isRefused()));
+    }
   });
 
   it('are printed by kubectl so that diff compares them with the files they came from', async () => {
