@@ -319,8 +319,7 @@ type ControllerMetrics = Pick<
  * @param seconds returns the time since 1970
  */
 function viewMetrics(registers: Registry[], seconds: () => number): ControllerMetrics {
-  const options = (name: string, help: string) => ({ name: `nodewall_agent_${name}`, help, registers });
-  const gauge = (name: string, help: string): Gauge => new Gauge(options(name, help));
+  const { gauge, counter } = agentSeries(registers);
   const connected = gauge(
     'controller_connected',
     'Whether the agent is connected to its controller. Without it the rules in force stay.',
@@ -329,16 +328,12 @@ function viewMetrics(registers: Registry[], seconds: () => number): ControllerMe
     'view_unfollowable',
     'Whether the agent cannot apply even a full view of the controller: the rules in force stay.',
   );
-  const connects = new Counter(
-    options('controller_connections_total', 'Successful connections to the controller.'),
-  );
+  const connects = counter('controller_connections_total', 'Successful connections to the controller.');
   const lastBookmark = gauge(
     'last_bookmark_timestamp_seconds',
     'Time of the last bookmark of the controller, which sends one every 30 s; 0: none yet.',
   );
-  const reports = new Counter(
-    options('reports_total', "Reports of this node's status that the controller accepted."),
-  );
+  const reports = counter('reports_total', "Reports of this node's status that the controller accepted.");
   const received = gauge(
     'view_received_timestamp_seconds',
     'Time at which the newest view of the controller arrived; 0: none yet.',

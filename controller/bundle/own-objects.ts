@@ -12,13 +12,11 @@ export interface CollectedList {
   readonly node?: (object: Readonly<Record<string, unknown>>) => string | undefined;
 }
 
-const METADATA: KnownFields = {
-  name: 'plain',
-  namespace: 'plain',
-  generation: 'plain',
-  creationTimestamp: 'plain',
-  deletionTimestamp: 'plain',
-};
+/** Fields that are shown as they are. */
+const plain = (...names: readonly string[]): Readonly<Record<string, 'plain'>> =>
+  Object.fromEntries(names.map((name) => [name, 'plain'] as const));
+
+const METADATA = plain('name', 'namespace', 'generation', 'creationTimestamp', 'deletionTimestamp');
 const CONDITIONS: KnownFields = [
   {
     type: 'plain',
@@ -30,15 +28,12 @@ const CONDITIONS: KnownFields = [
   },
 ];
 /** The path of a webhook is secret. */
-const SERVICE: KnownFields = { name: 'plain', namespace: 'plain', port: 'plain' };
+const SERVICE: KnownFields = plain('name', 'namespace', 'port');
 const WEBHOOKS: KnownFields = {
   metadata: METADATA,
   webhooks: [
     {
-      name: 'plain',
-      failurePolicy: 'plain',
-      matchPolicy: 'plain',
-      timeoutSeconds: 'plain',
+      ...plain('name', 'failurePolicy', 'matchPolicy', 'timeoutSeconds'),
       rules: 'whole',
       clientConfig: { service: SERVICE, caBundle: 'digest' },
     },
@@ -62,7 +57,7 @@ const WORKLOAD: KnownFields = {
 };
 const POD: KnownFields = {
   metadata: METADATA,
-  spec: { nodeName: 'plain', hostNetwork: 'plain', containers: [{ name: 'plain', image: 'plain' }] },
+  spec: { nodeName: 'plain', hostNetwork: 'plain', containers: [plain('name', 'image')] },
   status: {
     phase: 'plain',
     reason: 'text',
@@ -72,11 +67,7 @@ const POD: KnownFields = {
     conditions: CONDITIONS,
     containerStatuses: [
       {
-        name: 'plain',
-        image: 'plain',
-        imageID: 'plain',
-        ready: 'plain',
-        restartCount: 'plain',
+        ...plain('name', 'image', 'imageID', 'ready', 'restartCount'),
         state: CONTAINER_STATE,
         lastState: CONTAINER_STATE,
       },
@@ -88,17 +79,19 @@ const NODE: KnownFields = {
   spec: {
     unschedulable: 'plain',
     podCIDRs: ['plain'],
-    taints: [{ key: 'plain', effect: 'plain' }],
+    taints: [plain('key', 'effect')],
   },
   status: {
-    addresses: [{ type: 'plain', address: 'plain' }],
+    addresses: [plain('type', 'address')],
     conditions: CONDITIONS,
     nodeInfo: {
-      architecture: 'plain',
-      containerRuntimeVersion: 'plain',
-      kernelVersion: 'plain',
-      kubeletVersion: 'plain',
-      operatingSystem: 'plain',
+      ...plain(
+        'architecture',
+        'containerRuntimeVersion',
+        'kernelVersion',
+        'kubeletVersion',
+        'operatingSystem',
+      ),
       osImage: 'text',
     },
   },
@@ -108,16 +101,12 @@ const EVENT: KnownFields = {
   type: 'plain',
   reason: 'text',
   message: 'text',
-  involvedObject: { kind: 'plain', namespace: 'plain', name: 'plain' },
-  reportingComponent: 'plain',
-  count: 'plain',
-  firstTimestamp: 'plain',
-  lastTimestamp: 'plain',
-  eventTime: 'plain',
+  involvedObject: plain('kind', 'namespace', 'name'),
+  ...plain('reportingComponent', 'count', 'firstTimestamp', 'lastTimestamp', 'eventTime'),
 };
 const DEFINITION: KnownFields = {
   metadata: METADATA,
-  spec: { versions: [{ name: 'plain', served: 'plain', storage: 'plain' }] },
+  spec: { versions: [plain('name', 'served', 'storage')] },
   status: { conditions: CONDITIONS, storedVersions: ['plain'] },
 };
 /** Fields of our own kinds: the API server keeps those of the schema, and nothing else. */
@@ -129,17 +118,12 @@ export const NODE_VIEW = {
   counts: { each: 'plain' },
   // NodeReport (apis/node-report.ts).
   status: {
-    revision: 'plain',
-    enforced: 'plain',
-    enabled: 'plain',
+    ...plain('revision', 'enforced', 'enabled'),
     off: 'text',
     viewError: 'text',
     failing: [
       {
-        apiGroup: 'plain',
-        policy: 'plain',
-        generation: 'plain',
-        rule: 'plain',
+        ...plain('apiGroup', 'policy', 'generation', 'rule'),
         reason: 'text',
         rolledBack: 'plain',
       },
@@ -171,8 +155,8 @@ const OWN_KINDS = [
 const ROLE: KnownFields = { metadata: METADATA, rules: 'whole' };
 const BINDING: KnownFields = {
   metadata: METADATA,
-  roleRef: { kind: 'plain', name: 'plain' },
-  subjects: [{ kind: 'plain', namespace: 'plain', name: 'plain' }],
+  roleRef: plain('kind', 'name'),
+  subjects: [plain('kind', 'namespace', 'name')],
 };
 const OWN_PART = { labelSelector: 'app.kubernetes.io/part-of=nodewall' };
 
@@ -188,7 +172,7 @@ const INSTALLATION: readonly CollectedList[] = [
       spec: {
         type: 'plain',
         clusterIPs: ['plain'],
-        ports: [{ name: 'plain', port: 'plain', targetPort: 'plain', protocol: 'plain' }],
+        ports: [plain('name', 'port', 'targetPort', 'protocol')],
       },
     },
   },
@@ -207,8 +191,8 @@ const INSTALLATION: readonly CollectedList[] = [
     path: `/apis/policy/v1/${SYSTEM}/poddisruptionbudgets`,
     fields: {
       metadata: METADATA,
-      spec: { minAvailable: 'plain', maxUnavailable: 'plain' },
-      status: { currentHealthy: 'plain', desiredHealthy: 'plain', disruptionsAllowed: 'plain' },
+      spec: plain('minAvailable', 'maxUnavailable'),
+      status: plain('currentHealthy', 'desiredHealthy', 'disruptionsAllowed'),
     },
   },
   {
@@ -271,7 +255,7 @@ export const COLLECTED_LISTS: readonly CollectedList[] = [
     fields: {
       metadata: METADATA,
       endpoints: [{ addresses: ['plain'], conditions: { each: 'plain' }, nodeName: 'plain' }],
-      ports: [{ name: 'plain', port: 'plain', protocol: 'plain' }],
+      ports: [plain('name', 'port', 'protocol')],
     },
   },
   {

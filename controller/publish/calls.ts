@@ -91,6 +91,13 @@ function ofPeer<Body>(
   return { methods: [method], path, caller: 'controller', limit: null, right: null, body } as const;
 }
 
+/** A controller reads what this one has. */
+const peerReads = (path: string) =>
+  ({ methods: ['GET'], path, caller: 'controller', limit: null, right: null }) as const;
+const userReads = (path: string) => ({ methods: ['GET'], path, caller: 'user', limit: 'read' }) as const;
+const scrapes = (path: string) =>
+  ({ methods: ['GET'], path, caller: 'scraper', limit: 'read', ...metrics, right: () => SCRAPE }) as const;
+
 /** Heartbeats, which a process of their own answers too. */
 export const LEASE_ROWS: readonly RouteRow<LeaseOptions>[] = [
   row({
@@ -120,11 +127,7 @@ export const LEASE_ROWS: readonly RouteRow<LeaseOptions>[] = [
 
 const PEER_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
-    methods: ['GET'],
-    path: PEER_CALLS.allReports.path,
-    caller: 'controller',
-    limit: null,
-    right: null,
+    ...peerReads(PEER_CALLS.allReports.path),
     ...own,
     answer({ reports: all }) {
       return { code: 200, body: { reports: [...all.nodes()].flatMap((node) => all.aged(node) ?? []) } };
@@ -163,11 +166,7 @@ const PEER_ROWS: readonly RouteRow<AnswerOptions>[] = [
     },
   }),
   row({
-    methods: ['GET'],
-    path: PEER_CALLS.state.path,
-    caller: 'controller',
-    limit: null,
-    right: null,
+    ...peerReads(PEER_CALLS.state.path),
     ...states,
     answer: async (service) => ({ code: 200, body: await service.own() }),
   }),
@@ -233,19 +232,13 @@ const AGENT_ROWS: readonly RouteRow<AnswerOptions>[] = [
 
 const USER_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
-    methods: ['GET'],
-    path: NODE_VIEWS_PATH,
-    caller: 'user',
-    limit: 'read',
+    ...userReads(NODE_VIEWS_PATH),
     ...own,
     right: ({ query }) => named('list', selectedName(query)),
     answer: listViews,
   }),
   row({
-    methods: ['GET'],
-    path: `${NODE_VIEWS_PATH}/{node}`,
-    caller: 'user',
-    limit: 'read',
+    ...userReads(`${NODE_VIEWS_PATH}/{node}`),
     needs: 'node',
     ...own,
     right: ({ node }) => named('get', node),
@@ -253,9 +246,7 @@ const USER_ROWS: readonly RouteRow<AnswerOptions>[] = [
   }),
   ...NODE_DATA.map((about) =>
     row({
-      methods: ['GET'],
-      path: `${NODE_VIEWS_PATH}/{node}/${about}`,
-      caller: 'user',
+      ...userReads(`${NODE_VIEWS_PATH}/{node}/${about}`),
       limit: 'scrape',
       ...questions,
       right: ofNode('get', about),
@@ -270,10 +261,7 @@ const USER_ROWS: readonly RouteRow<AnswerOptions>[] = [
     }),
   ),
   row({
-    methods: ['GET'],
-    path: CONTROLLERS_PATH,
-    caller: 'user',
-    limit: 'read',
+    ...userReads(CONTROLLERS_PATH),
     ...states,
     right: () => ({ verb: 'list', resource: 'controllers' }),
     async answer(service) {
@@ -283,51 +271,29 @@ const USER_ROWS: readonly RouteRow<AnswerOptions>[] = [
     },
   }),
   ...DISCOVERY.entries().map(([path, body]) =>
-    row({
-      methods: ['GET'],
-      path,
-      caller: 'user',
-      limit: null,
-      right: null,
-      ...own,
-      answer: () => ({ code: 200, body }),
-    }),
+    row({ ...userReads(path), limit: null, right: null, ...own, answer: () => ({ code: 200, body }) }),
   ),
 ];
 
 const SCRAPE_ROWS: readonly RouteRow<AnswerOptions>[] = [
   row({
-    methods: ['GET'],
-    path: METRICS_PATH,
-    caller: 'scraper',
+    ...scrapes(METRICS_PATH),
     isAlwaysOpen: true,
-    limit: 'read',
-    ...metrics,
-    right: () => SCRAPE,
     answer: async ({ text, contentType: type }) => ({ code: 200, text: await text(), type }),
   }),
   // From a replica that has not all reports yet, a page would say that nodes are silent.
   row({
-    methods: ['GET'],
-    path: ALL_NODES_PATH,
-    caller: 'scraper',
-    limit: 'read',
+    ...scrapes(ALL_NODES_PATH),
     needs: 'state',
-    ...metrics,
-    right: () => SCRAPE,
     async answer({ allNodes, contentType: type }) {
       const page = await allNodes();
       return 'problem' in page ? unavailable(page.problem) : { code: 200, text: page.text, type };
     },
   }),
   row({
-    methods: ['GET'],
-    path: `${ALL_NODES_PATH}/{node}`,
-    caller: 'scraper',
+    ...scrapes(`${ALL_NODES_PATH}/{node}`),
     limit: 'scrape',
     needs: 'node',
-    ...metrics,
-    right: () => SCRAPE,
     async answer({ contentType: type }, { node }, { nodeQuestions }) {
       const answered = await nodeQuestions?.ask(node, { about: 'metrics', query: '' });
       if (answered === undefined) return refused('NotFound', NO_QUESTIONS);

@@ -50,6 +50,7 @@ export interface ControllerMetrics {
   slotMoved(reason: string): void;
 }
 
+const GATES = Object.keys(GATE_ANNOTATIONS) as GateName[];
 /** Seconds. */
 const COMPILE_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -100,14 +101,7 @@ export function controllerMetrics(hasEgress: boolean): ControllerMetrics {
 
 function observe(registers: Registry[], sources: MetricsSources, hasEgress: boolean): void {
   const gauge = (name: string, help: string, value: () => number): void =>
-    void new Gauge({
-      name: full(name),
-      help,
-      registers,
-      collect() {
-        this.set(value());
-      },
-    });
+    measured(registers, name, help, [], () => [[{}, value()]]);
   gauge('leader', 'Whether this replica leads, and so writes statuses.', () => (sources.isLeading() ? 1 : 0));
   gauge('streams', 'Agents that are connected.', () => sources.server()?.watchers ?? 0);
   gauge('stream_unsent_bytes', 'Bytes that are queued for agents.', () => sources.server()?.unsentBytes ?? 0);
@@ -118,7 +112,10 @@ function observe(registers: Registry[], sources: MetricsSources, hasEgress: bool
     const expires = sources.certificateExpires();
     return expires === null ? Number.NaN : expires / 1000;
   });
-  rolloutMetrics(registers, sources.rollouts);
+  measured(registers, 'rollouts', 'Policies that have a rollout, by its state.', ['state'], () => {
+    const counts = sources.rollouts();
+    return ROLLOUT_STATES.map((state) => [{ state }, counts.get(state) ?? 0]);
+  });
   gauge('guardrails', 'Guardrails that are evaluated.', () => sources.guardrails().all);
   gauge(
     'deleted_objects_in_use',
@@ -126,7 +123,13 @@ function observe(registers: Registry[], sources: MetricsSources, hasEgress: bool
     () => sources.lastDefinitions(),
   );
   gauge('guardrails_broken', 'Guardrails that do not hold.', () => sources.guardrails().broken);
-  gateMetrics(registers, sources);
+  measured(
+    registers,
+    'unset_gate_nodes',
+    'Nodes that go on as before though the feature gate has no value; 0: it has one, or there are none.',
+    ['gate'],
+    () => GATES.map((gate) => [{ gate }, sources.unsetGateNodes(gate)]),
+  );
   watchMetrics(registers, sources.watches);
   serverMetrics(registers, sources.server);
   if (hasEgress) leaseMetrics(registers, sources.leases);
@@ -180,32 +183,33 @@ function buildMetric(registers: Registry[]): void {
   new Gauge({ ...build, registers }).set({ version: VERSION }, 1);
 }
 
-function gateMetrics(registers: Registry[], sources: MetricsSources): void {
-  new Gauge({
-    name: 'nodewall_controller_unset_gate_nodes',
-    help: 'Nodes that go on as before though the feature gate has no value; 0: it has one, or there are none.',
-    labelNames: ['gate'],
-    registers,
-    collect() {
-      for (const name of Object.keys(GATE_ANNOTATIONS) as GateName[])
-        this.set({ gate: name }, sources.unsetGateNodes(name));
-    },
-  });
-}
-
 function leaseMetrics(registers: Registry[], leases: MetricsSources['leases']): void {
   const gauge = (name: string, help: string, value: keyof ReturnType<typeof leases>): void =>
-    void new Gauge({
-      name: `nodewall_controller_egress_${name}`,
-      help,
-      registers,
-      collect() {
-        this.set(leases()[value]);
-      },
-    });
+    measured(registers, `egress_${name}`, help, [], () => [[{}, leases()[value]]]);
   gauge('leased_slots', 'Slots of floating addresses that a node has under a lease of this leader.', 'slots');
   gauge('leased_addresses', 'Floating addresses that a node has under a lease of this leader.', 'addresses');
   gauge('nodes_not_ready', 'Nodes of egress gateways that are not ready.', 'nodesNotReady');
+}
+
+type Labelled = readonly [labels: Record<string, string>, value: number];
+
+/** A gauge that is read at each scrape. */
+function measured(
+  registers: Registry[],
+  name: string,
+  help: string,
+  labelNames: string[],
+  read: () => Iterable<Labelled>,
+): void {
+  new Gauge({
+    name: full(name),
+    help,
+    labelNames,
+    registers,
+    collect() {
+      for (const [labels, value] of read()) this.set(labels, value);
+    },
+  });
 }
 
 /** A counter whose values are counted elsewhere, and set at each scrape. */
@@ -214,10 +218,10 @@ function mirrored(
   name: string,
   help: string,
   labelNames: string[],
-  read: () => readonly [Record<string, string>, number][],
-) {
+  read: () => Iterable<Labelled>,
+): void {
   new Counter({
-    name: `nodewall_controller_${name}`,
+    name: full(name),
     help,
     labelNames,
     registers,
@@ -228,38 +232,17 @@ function mirrored(
   });
 }
 
-function rolloutMetrics(registers: Registry[], rollouts: MetricsSources['rollouts']): void {
-  new Gauge({
-    name: 'nodewall_controller_rollouts',
-    help: 'Policies that have a rollout, by its state.',
-    labelNames: ['state'],
-    registers,
-    collect() {
-      const counts = rollouts();
-      for (const state of ROLLOUT_STATES) this.set({ state }, counts.get(state) ?? 0);
-    },
-  });
-}
-
 function watchMetrics(registers: Registry[], watches: MetricsSources['watches']): void {
-  new Gauge({
-    name: 'nodewall_controller_watched_objects',
-    help: 'Objects of a resource in memory.',
-    labelNames: ['resource'],
+  measured(registers, 'watched_objects', 'Objects of a resource in memory.', ['resource'], () =>
+    watches().map(({ resource, objects }) => [{ resource }, objects]),
+  );
+  measured(
     registers,
-    collect() {
-      for (const { resource, objects } of watches()) this.set({ resource }, objects);
-    },
-  });
-  new Gauge({
-    name: 'nodewall_controller_watch_forbidden',
-    help: 'Whether a right is missing to list or watch a resource.',
-    labelNames: ['resource'],
-    registers,
-    collect() {
-      for (const { resource, lacks } of watches()) this.set({ resource }, lacks === null ? 0 : 1);
-    },
-  });
+    'watch_forbidden',
+    'Whether a right is missing to list or watch a resource.',
+    ['resource'],
+    () => watches().map(({ resource, lacks }) => [{ resource }, lacks === null ? 0 : 1]),
+  );
   const of = (name: string, help: string, value: (one: WatchMetrics) => number): void =>
     mirrored(registers, name, help, ['resource'], () =>
       watches().map((one) => [{ resource: one.resource }, value(one)]),
@@ -274,10 +257,7 @@ function watchMetrics(registers: Registry[], watches: MetricsSources['watches'])
   );
   mirrored(registers, 'watch_failures_total', 'Lists and watches that failed.', ['resource', 'reason'], () =>
     watches().flatMap(({ resource, failures }) =>
-      Object.entries(failures).map(([reason, count]): [Record<string, string>, number] => [
-        { resource, reason },
-        count,
-      ]),
+      Object.entries(failures).map(([reason, count]): Labelled => [{ resource, reason }, count]),
     ),
   );
 }
@@ -294,9 +274,6 @@ function serverMetrics(registers: Registry[], server: MetricsSources['server']):
     () => [[{}, server()?.cutOff ?? 0]],
   );
   mirrored(registers, 'requests_total', 'Requests answered, by HTTP status.', ['code'], () =>
-    [...(server()?.answers ?? [])].map(([code, count]): [Record<string, string>, number] => [
-      { code: String(code) },
-      count,
-    ]),
+    [...(server()?.answers ?? [])].map(([code, count]) => [{ code: String(code) }, count]),
   );
 }
