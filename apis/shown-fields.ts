@@ -1,4 +1,4 @@
-import type { KnownFields } from '../lib/sharing/safe-text.ts';
+import { type KnownFields, plainFields as plain } from '../lib/sharing/safe-text.ts';
 import type { Config } from './config.ts';
 
 const FAILSAFE: KnownFields = [{ protocol: 'plain', ports: 'whole', peers: 'whole', apiServer: 'plain' }];
@@ -16,47 +16,29 @@ export const CONFIG_FIELDS = {
   masquerade: { enabled: 'plain', except: ['plain'] },
   names: {
     servers: ['plain'],
-    minimumTTL: 'plain',
-    maximumTTL: 'plain',
-    keep: 'plain',
-    stale: 'plain',
-    learn: 'plain',
+    ...plain('minimumTTL', 'maximumTTL', 'keep', 'stale', 'learn'),
     learnFrom: ['plain'],
     group: 'plain',
   },
-  log: {
-    file: 'plain',
-    maxBytes: 'plain',
-    maxFiles: 'plain',
-    rate: 'plain',
-    burst: 'plain',
-    group: 'plain',
-    egressConnections: 'plain',
-  },
+  log: plain('file', 'maxBytes', 'maxFiles', 'rate', 'burst', 'group', 'egressConnections'),
   flowInventory: { enabled: 'plain' },
   failsafe: { ingress: FAILSAFE, egress: FAILSAFE },
   kubeletKubeconfig: 'plain',
   nodeCIDRs: ['plain'],
   endpointsWithoutPods: ['plain'],
-  featureGates: { NodeNetworkPolicy: 'plain', EgressGateway: 'plain' },
+  featureGates: plain('NodeNetworkPolicy', 'EgressGateway'),
   egress: {
     inside: ['plain'],
     serviceCIDRs: ['plain'],
     podCIDRs: ['plain'],
     unknownPods: 'plain',
-    namespaceLimits: { policies: 'plain', networks: 'plain' },
-    encryption: 'plain',
-    cniResults: 'plain',
-    cniPlugins: 'plain',
+    namespaceLimits: plain('policies', 'networks'),
+    ...plain('encryption', 'cniResults', 'cniPlugins'),
   },
   guard: {
-    enabled: 'plain',
-    window: 'plain',
-    failAfter: 'plain',
-    confirm: 'plain',
-    timeout: 'plain',
-    probes: [{ name: 'plain', target: { kind: 'plain', address: 'plain', port: 'plain' } }],
-    inward: [{ name: 'plain', from: 'plain', family: 'plain', target: { kind: 'plain', port: 'plain' } }],
+    ...plain('enabled', 'window', 'failAfter', 'confirm', 'timeout'),
+    probes: [{ name: 'plain', target: plain('kind', 'address', 'port') }],
+    inward: [{ name: 'plain', from: 'plain', family: 'plain', target: plain('kind', 'port') }],
   },
   dataplane: 'plain',
   iptables: { variant: 'plain' },
@@ -64,8 +46,8 @@ export const CONFIG_FIELDS = {
   rollout: 'whole',
   antreaStatus: 'plain',
   boot: { enabled: 'plain', onError: 'plain', ssh: ['plain'] },
-  controllerPorts: { agents: 'plain', webhook: 'plain' },
-  leaderElection: { leaseDuration: 'plain', renewDeadline: 'plain', retryPeriod: 'plain' },
+  controllerPorts: plain('agents', 'webhook'),
+  leaderElection: plain('leaseDuration', 'renewDeadline', 'retryPeriod'),
 } as const satisfies Record<keyof Config, KnownFields>;
 
 /** Keys of nodewall's own log, beside time, level and message, that may leave the cluster. */

@@ -30,17 +30,23 @@ export const NODE_VIEWS_PATH = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.ver
 
 /** The messages of the stream, before they have a sequence number and a revision. */
 export type Update =
-  | ResetUpdate
+  /** Discard the state: a whole view follows. Every whole view starts with this message. */
+  | { readonly type: 'reset' }
   | GateUpdate
-  | EndpointsUpdate
+  /**
+   * Endpoints of the API server, and of the cluster's DNS on ports other than 53, for the failsafe
+   * list; replaces all earlier ones. In a whole view it comes after the gate; if absent, there are
+   * none.
+   */
+  | ({ readonly type: 'endpoints' } & WrittenEndpoints)
   | NodeMessage
   | AddressSetMessage
   | AddressSetPatchUpdate
-  | AddressSetRemovedUpdate
+  | { readonly type: 'addressSetRemoved' | 'serviceSetRemoved'; readonly id: string }
   | ServiceSetMessage
-  | ServiceSetRemovedUpdate
   | RulesUpdate
-  | RulesRemovedUpdate
+  /** Removes the rule group `part`. */
+  | { readonly type: 'rulesRemoved'; readonly part: string }
   | EgressWholeMessage
   | EgressMembersPatchUpdate
   | EgressPatchUpdate
@@ -48,11 +54,6 @@ export type Update =
   | ProbeUpdate
   | QuestionUpdate
   | BookmarkUpdate;
-
-/** Discard the state: a whole view follows. Every whole view starts with this message. */
-interface ResetUpdate {
-  readonly type: 'reset';
-}
 
 /**
  * A feature gate of the cluster. `unset`: it has no value, since nobody has set one or what had it
@@ -69,15 +70,6 @@ export interface GateUpdate {
    * once.
    */
   readonly over?: number;
-}
-
-/**
- * Endpoints of the API server, and of the cluster's DNS on ports other than 53, for the failsafe
- * list; replaces all earlier ones. In a whole view it comes after the gate; if absent, there are
- * none.
- */
-interface EndpointsUpdate extends WrittenEndpoints {
-  readonly type: 'endpoints';
 }
 
 /** A port and the addresses that serve it, sorted. */
@@ -119,16 +111,6 @@ export interface AddressSetPatchUpdate {
   readonly remove?: readonly string[];
 }
 
-interface AddressSetRemovedUpdate {
-  readonly type: 'addressSetRemoved';
-  readonly id: string;
-}
-
-interface ServiceSetRemovedUpdate {
-  readonly type: 'serviceSetRemoved';
-  readonly id: string;
-}
-
 /**
  * A rule group: the rules of one policy that apply to the same nodes. Replaces the group with the
  * same name in `part`, if any.
@@ -141,12 +123,6 @@ export interface RulesUpdate {
    */
   readonly part: string;
   readonly rules: readonly WrittenRule[];
-}
-
-/** Removes the rule group `part`. */
-interface RulesRemovedUpdate {
-  readonly type: 'rulesRemoved';
-  readonly part: string;
 }
 
 /** Changes of a set that the receiver holds, as of an AddressSet. */

@@ -20,7 +20,7 @@ export type Message =
   | NodeMessage
   | AddressSetMessage
   | ServiceSetMessage
-  | RuleMessage
+  | { readonly type: 'rule'; readonly rule: WrittenRule }
   | EgressWholeMessage
   | BookmarkMessage;
 
@@ -87,11 +87,6 @@ export interface ServiceSetMessage {
 
 export function serviceSetMessage({ id, description, members, unknown }: ServiceSet): ServiceSetMessage {
   return { type: 'serviceSet', id, description, members, ...unknown };
-}
-
-interface RuleMessage {
-  readonly type: 'rule';
-  readonly rule: WrittenRule;
 }
 
 /** A rule as it is sent, saved and printed: a list for each kind of peer; all empty: any peer. */

@@ -170,10 +170,10 @@ const CODECS: { readonly [P in EgressPart]: Codec<EgressValues[P], unknown> } = 
       { policy: POLICY, established: oneOf('Recheck') },
     ),
     write: ({ policy, audited, established, action }: EgressOutcome) => ({
-      ...(policy === null ? {} : { policy: writePolicy(policy) }),
-      audited: audited.map(writePolicy),
+      ...(policy === null ? {} : { policy: decode(POLICY, policy) }),
+      audited: audited.map((one) => decode(POLICY, one)),
       ...present({ established }),
-      action: writeAction(action),
+      action: decode(ACTION, action),
     }),
     read: ({ policy = null, ...written }, id) => ({ id, policy, ...written }),
   }),
@@ -296,27 +296,4 @@ function writeDestinations(family: Family, ranges: readonly DestinationRange[]):
 
 function readDestinations(family: Family, written: WrittenRanges): DestinationRange[] {
   return readRanges(family, written, (range, { outcome }) => ({ range, outcome }));
-}
-
-function writePolicy({ apiGroup, kind, namespace, name }: EgressPolicyName): EgressPolicyName {
-  return { apiGroup, kind, namespace, name };
-}
-
-function writeAction(action: EgressOutcome['action']): EgressOutcome['action'] {
-  switch (action.kind) {
-    case 'slots': {
-      const { kind, slots, reserve, otherwise } = action;
-      return {
-        kind,
-        slots,
-        ...present({ reserve, otherwise }),
-      };
-    }
-    case 'take':
-      return { kind: action.kind, take: action.take };
-    case 'drop':
-      return { kind: action.kind, reason: action.reason };
-    default:
-      return { kind: action.kind };
-  }
 }

@@ -1,5 +1,5 @@
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
-import type { KnownFields } from '../../lib/sharing/safe-text.ts';
+import { type KnownFields, plainFields as plain } from '../../lib/sharing/safe-text.ts';
 
 /** A list that the bundle has. */
 export interface CollectedList {
@@ -11,10 +11,6 @@ export interface CollectedList {
   /** Objects are about a Node: those of others are left out. The name of the Node. */
   readonly node?: (object: Readonly<Record<string, unknown>>) => string | undefined;
 }
-
-/** Fields that are shown as they are. */
-const plain = (...names: readonly string[]): Readonly<Record<string, 'plain'>> =>
-  Object.fromEntries(names.map((name) => [name, 'plain'] as const));
 
 const METADATA = plain('name', 'namespace', 'generation', 'creationTimestamp', 'deletionTimestamp');
 const CONDITIONS: KnownFields = [

@@ -22,6 +22,7 @@ import {
   sameMembers,
   unpackAddress,
 } from '../../lib/net/member-set.ts';
+import { sameItems } from '../../lib/sharing/lists.ts';
 import type { ExtensionObject } from '../extension/extension.ts';
 
 /** A rule group: the rules of one policy that apply to the same nodes. */
@@ -66,7 +67,7 @@ export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): 
   return [...groups].map(([span, rules]) => {
     const part = `${versionKey(policy)}/${rules[0]?.source.rule}`;
     const group = was.get(part);
-    if (group === undefined || !sameRules(group.content.rules, rules))
+    if (group === undefined || !sameItems(group.content.rules, rules))
       return { span, content: toContent(part, rules) };
     return group.span === span ? group : { span, content: group.content };
   });
@@ -75,10 +76,6 @@ export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): 
 /** Names a policy, or one version of it where nodes may have another one. */
 export function versionKey({ apiGroup, name, version }: Omit<CompiledPolicy, 'rules' | 'spans'>): string {
   return version === undefined ? `${apiGroup}/${name}` : `${apiGroup}/${name}@${version}`;
-}
-
-function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): boolean {
-  return a.length === b.length && a.every((rule, i) => rule === b[i]);
 }
 
 function toContent(name: string, rules: readonly CompiledRule[]): GroupContent {
@@ -240,11 +237,7 @@ export function memberDifference(
 
 function sameDescription(a: AddressSet, b: AddressSet): boolean {
   return (
-    a.id === b.id &&
-    a.description === b.description &&
-    a.dynamic === b.dynamic &&
-    a.names.length === b.names.length &&
-    a.names.every((name, i) => name === b.names[i])
+    a.id === b.id && a.description === b.description && a.dynamic === b.dynamic && sameItems(a.names, b.names)
   );
 }
 

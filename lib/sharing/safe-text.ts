@@ -105,6 +105,14 @@ export type KnownFields =
   | { readonly each: KnownFields }
   | { readonly [key: string]: KnownFields };
 
+/** Fields that are taken as they are. */
+export function plainFields<const Name extends string>(
+  ...names: readonly Name[]
+): Readonly<Record<Name, 'plain'>>;
+export function plainFields(...names: readonly string[]): Readonly<Record<string, 'plain'>> {
+  return Object.fromEntries(names.map((name) => [name, 'plain'] as const));
+}
+
 /** The known fields of a value; undefined if it has none, or another form. */
 export function knownFields(value: unknown, fields: KnownFields, redact: Redact): unknown {
   if (typeof fields === 'string') return scalar(value, fields, redact);
