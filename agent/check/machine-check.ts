@@ -17,6 +17,7 @@ import {
   worstFirst,
 } from '../../lib/process/check-line.ts';
 import { CommandError } from '../../lib/process/exit.ts';
+import { ifAbsent } from '../../lib/process/state-file.ts';
 import { errorCode } from '../../lib/sharing/error.ts';
 import { kernelHas } from '../apply/iptables/tools.ts';
 import { bootUnits, WANTED_BY } from '../boot/boot-unit.ts';
@@ -358,13 +359,8 @@ async function nodeName({ stateDir }: MachineCheckOptions): Promise<readonly Che
 
 /** The first line of `COMMAND --version`; null: it is not installed. */
 async function versionOf(command: string): Promise<string | null> {
-  try {
-    const { stdout } = await promisify(execFile)(command, ['--version'], { timeout: 4_000 });
-    return stdout.split('\n', 1)[0] ?? '';
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return null;
-    throw error;
-  }
+  const done = await promisify(execFile)(command, ['--version'], { timeout: 4_000 }).catch(ifAbsent);
+  return done && (done.stdout.split('\n', 1)[0] ?? '');
 }
 
 function isForbidden(error: unknown): boolean {

@@ -1,4 +1,4 @@
-import type { Conntrack, TcpSocketName, TcpSockets } from 'nftables-napi';
+import type { Conntrack, NftError, TcpSocketName, TcpSockets } from 'nftables-napi';
 import { formatAddress } from '../../lib/net/address.ts';
 import { present } from '../../lib/sharing/present.ts';
 import { ruleFields } from '../record/reader.ts';
@@ -82,7 +82,16 @@ async function endAll(
     summary.error ??= refused ?? null;
   }
   const results = await conntrack.delete(denials.map(({ entry }) => entry));
-  return denials.filter((_, i) => {
+  return endedOf(denials, results, summary);
+}
+
+/** The items that were ended, by the kernel's results; counts those that it refused to end. */
+export function endedOf<Item>(
+  items: readonly Item[],
+  results: readonly (NftError | null)[],
+  summary: EndSummary,
+): Item[] {
+  return items.filter((_, i) => {
     const error = results[i] ?? null;
     // It has ended meanwhile.
     if (error === null || error.code === 'ENOENT') return error === null;

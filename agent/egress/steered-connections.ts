@@ -7,7 +7,7 @@ import { hasAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { addressOfBytes } from '../connections/connection-flows.ts';
-import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
+import { type EndSummary, endedOf, type ResetConnection } from '../connections/end-connections.ts';
 import type { ExtendedConnections, ExtendedPass } from '../extension/agent-extension.ts';
 import { protocolName } from '../record/record.ts';
 import { loadAddon } from '../run/with-kernel.ts';
@@ -286,14 +286,7 @@ async function endAll(
   const marked = await conntrack.mark(tcp, ENDED, MARK_MASK);
   waker.wake(tcp.filter((_, i) => marked[i] === null));
   const results = [...marked, ...(await conntrack.delete(others))];
-  return [...tcp, ...others].filter((_, i) => {
-    const error = results[i] ?? null;
-    // It has ended meanwhile.
-    if (error === null || error.code === 'ENOENT') return error === null;
-    summary.failed++;
-    summary.error ??= error;
-    return false;
-  });
+  return endedOf([...tcp, ...others], results, summary);
 }
 
 function toConnection({ protocol, original, reply, mark }: ConntrackEntry): ResetConnection {

@@ -1,5 +1,6 @@
 import { chmod, chown, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import type { Config } from '../../apis/config.ts';
+import { ifAbsent } from '../../lib/process/state-file.ts';
 import { groupNames } from './classify.ts';
 
 /**
@@ -47,7 +48,7 @@ export function withGroupNames(text: string, interfaceGroups: GroupNames): Named
  * conflicts; rejects with the system's error.
  */
 export async function writeGroupNames(path: string, interfaceGroups: GroupNames): Promise<readonly string[]> {
-  const before = await readIfThere(path);
+  const before = await readFile(path, 'utf8').catch(ifAbsent);
   if (before === null && interfaceGroups === null) return [];
   const { text, conflicts } = withGroupNames(before ?? FRESH, interfaceGroups);
   if (text !== before) await replace(before === null ? path : await realpath(path), text);
@@ -69,15 +70,6 @@ function namesIn(text: string): { number: number; name: string }[] {
     number: Number(number),
     name,
   }));
-}
-
-async function readIfThere(path: string): Promise<string | null> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
 }
 
 async function replace(path: string, text: string): Promise<void> {

@@ -2,6 +2,7 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '../../apis/config.ts';
+import { ifAbsent } from '../../lib/process/state-file.ts';
 import { matches, type ParsedRecord, type RecordFilter } from './record-filter.ts';
 
 /** The file that the agent writes records to; null: its standard output. */
@@ -78,13 +79,8 @@ async function sourcesAfter(path: string, last: Source | null): Promise<Source[]
 }
 
 async function openSource(path: string): Promise<Source | null> {
-  try {
-    const file = await open(path, 'r');
-    return { file, inode: (await file.stat()).ino, position: 0, rest: '' };
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const file = await open(path, 'r').catch(ifAbsent);
+  return file && { file, inode: (await file.stat()).ino, position: 0, rest: '' };
 }
 
 /** Yields the complete lines up to the current end. */
@@ -130,7 +126,7 @@ export async function lastRecords(path: string, { filter, most, bytes }: Looked)
   const found: string[] = [];
   const budget = { bytes };
   for (let number = 0; ; number++) {
-    const file = await openFile(number === 0 ? path : `${path}.${number}`);
+    const file = await open(number === 0 ? path : `${path}.${number}`, 'r').catch(ifAbsent);
     // Between two renames of a rotation, the newest name may not exist.
     if (file === null && number === 0) continue;
     if (file === null) return { lines: found.reverse(), isCut: false };
@@ -152,15 +148,6 @@ export async function lastRecords(path: string, { filter, most, bytes }: Looked)
 
 function isBefore({ time }: ParsedRecord, { since }: RecordFilter): boolean {
   return since !== undefined && Date.parse(String(time)) < since;
-}
-
-async function openFile(path: string): Promise<FileHandle | null> {
-  try {
-    return await open(path, 'r');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
 }
 
 /** Complete lines, the last first; stops where the budget ends. */

@@ -8,7 +8,7 @@ import { finished } from 'node:stream/promises';
 import { createLogger, format, transports } from 'winston';
 import type { LogConfig } from '../../apis/config.ts';
 import type { LineLog } from '../../lib/process/log.ts';
-import { makeStateDirectory } from '../../lib/process/state-file.ts';
+import { ifAbsent, makeStateDirectory } from '../../lib/process/state-file.ts';
 import { recordLine } from './record.ts';
 
 /** Limit in bytes of the records that wait for a slow disk or reader: about 20,000. */
@@ -307,10 +307,6 @@ function fitting(lines: readonly Buffer[], room: number): Buffer[] {
 async function rotate({ path, maxFiles }: RotatingFileOptions): Promise<void> {
   if (maxFiles <= 1) return rm(path, { force: true });
   for (let i = maxFiles - 1; i > 0; i--) {
-    await rename(i === 1 ? path : `${path}.${i - 1}`, `${path}.${i}`).catch(
-      (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'ENOENT') throw error;
-      },
-    );
+    await rename(i === 1 ? path : `${path}.${i - 1}`, `${path}.${i}`).catch(ifAbsent);
   }
 }

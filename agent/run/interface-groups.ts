@@ -7,7 +7,7 @@ import { FAMILIES } from '../../lib/net/address.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Saver, type StateFile, stateFile } from '../../lib/process/state-file.ts';
+import { ifAbsent, Saver, type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
@@ -301,15 +301,10 @@ export async function listLinks(): Promise<Link[]> {
 export async function readRoutes(): Promise<RouteTexts> {
   const [ipv4, ipv6] = await Promise.all([
     readFile('/proc/self/net/route', 'latin1'),
-    readFile('/proc/self/net/ipv6_route', 'latin1').catch(ifMissing),
+    // Absent: the kernel has no IPv6.
+    readFile('/proc/self/net/ipv6_route', 'latin1').catch(ifAbsent),
   ]);
-  return { ipv4, ipv6 };
-}
-
-/** The kernel has no IPv6. */
-function ifMissing(error: NodeJS.ErrnoException): string {
-  if (error.code === 'ENOENT') return '';
-  throw error;
+  return { ipv4, ipv6: ipv6 ?? '' };
 }
 
 interface Warnings {

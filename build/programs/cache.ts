@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { ifAbsent } from '../../lib/process/state-file.ts';
 
 /** Days after which an unused file is removed when a new one of its kind is made. */
 const KEPT_DAYS = 30;
@@ -87,11 +88,5 @@ async function touch(path: string): Promise<void> {
 }
 
 async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
-  }
+  return (await stat(path).catch(ifAbsent)) !== null;
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ifAbsent } from '../../lib/process/state-file.ts';
 
 export interface Finished {
   /** Exit status; null when a signal ended it. */
@@ -48,16 +49,8 @@ export async function output(argv: readonly string[], options: CommandOptions = 
 }
 
 /** The program's standard output; null where there is no such program. */
-export async function outputIfThere(
-  argv: readonly string[],
-  options?: CommandOptions,
-): Promise<string | null> {
-  try {
-    return await output(argv, options);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+export function outputIfThere(argv: readonly string[], options?: CommandOptions): Promise<string | null> {
+  return output(argv, options).catch(ifAbsent);
 }
 
 /**

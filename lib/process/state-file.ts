@@ -4,6 +4,12 @@ import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Log } from './log.ts';
 
+/** For `catch`: null where there is no such file, or program. Throws any other error. */
+export function ifAbsent(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}
+
 /** Writes a file with mode 0600, and returns once it is on the disk. */
 export async function writeSynced(path: string, text: string): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
