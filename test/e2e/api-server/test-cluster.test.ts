@@ -107,7 +107,7 @@ describe('a cluster for tests', function () {
 
   it('issues tokens that expire soon', async () => {
     // The API server takes them for another minute.
-    const token = await cluster.token('system/agent', { seconds: -45 });
+    const token = await cluster.token('system/agent', { seconds: -50 });
     assert.equal((await review(token)).status.authenticated, true);
     await until('it expires', async () => (await review(token)).status.authenticated !== true, {
       limit: 30_000,
