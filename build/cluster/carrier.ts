@@ -29,6 +29,11 @@ function buildFlanneld(): Promise<string> {
     source: join(import.meta.dirname, 'flannel'),
     files: sdk.map((file) => join('tencentcloud', file)),
     program: 'github.com/flannel-io/flannel',
+    // Its UDP backend, which no cluster here uses.
+    hasC: true,
+    // Go's own packages without C, as for all other programs, and a static program all the same.
+    flags: ['-tags', 'netgo,osusergo'],
+    linked: ['-extldflags', '-static'],
     takes: 'some minutes',
   });
 }

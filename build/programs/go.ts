@@ -116,16 +116,18 @@ interface GoProgram extends GoBuild {
   readonly files?: readonly string[];
   /** Package of the main function, by its path; default: that of the folder itself. */
   readonly program?: string;
+  /** Whether packages of it have parts in C; by default these are left out. */
+  readonly hasC?: boolean;
 }
 
 /** Path of a static program, from the cache or built. Its name is that of the cache's folder. */
 export async function buildGoProgram(wanted: GoProgram): Promise<string> {
-  const { name, source, files = [], program = '.' } = wanted;
+  const { name, source, files = [], program = '.', hasC = false } = wanted;
   const sources = await Promise.all(
     ['go.mod', 'go.sum', ...files].map((file) => readFile(join(source, file))),
   );
   const folder = await build(wanted, sources, (go, flags, fresh) =>
-    goBuild(go, source, [...flags, '-o', join(fresh, name), program]),
+    goBuild(go, source, [...flags, '-o', join(fresh, name), program], hasC),
   );
   return join(folder, name);
 }
@@ -197,7 +199,7 @@ async function build(
   });
 }
 
-async function goBuild(go: Go, cwd: string, args: readonly string[]): Promise<void> {
-  const env = goEnvironment({ CGO_ENABLED: '0' });
+async function goBuild(go: Go, cwd: string, args: readonly string[], hasC = false): Promise<void> {
+  const env = goEnvironment({ CGO_ENABLED: hasC ? '1' : '0' });
   await output(['nice', '-n', '10', go.command, 'build', ...args], { cwd, env });
 }
