@@ -79,9 +79,13 @@ export interface CompiledRule {
   readonly unsupported?: readonly string[];
 }
 
+export function isDenial(action: string): boolean {
+  return action === 'Drop' || action === 'Reject';
+}
+
 /** Whether the node drops or rejects what matches the rule. */
 export function isDenying({ action, mode }: Pick<CompiledRule, 'action' | 'mode'>): boolean {
-  return mode === 'Enforce' && (action === 'Drop' || action === 'Reject');
+  return mode === 'Enforce' && isDenial(action);
 }
 
 export interface RuleLog {

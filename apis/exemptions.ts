@@ -1,7 +1,7 @@
 import { BITS, parseAddress, parseCidr } from '../lib/net/address.ts';
 import { NO_MEMBERS, toMemberSet } from '../lib/net/member-set.ts';
 import { shortHash } from '../lib/sharing/hash.ts';
-import { type AddressSet, type CompiledRule, type NodeState, namesPorts } from './compiled.ts';
+import { type AddressSet, type CompiledRule, isDenial, type NodeState, namesPorts } from './compiled.ts';
 import type { Config, FailsafeEntry } from './config.ts';
 import { apiServerPorts } from './control-plane.ts';
 import type { Direction, EndpointSlice } from './objects.ts';
@@ -40,8 +40,7 @@ export function dropsSpoofed(
  * localPods is on.
  */
 export function sparesLocalPods({ action, source }: Pick<CompiledRule, 'action' | 'source'>): boolean {
-  const closes = action === 'Drop' || action === 'Reject';
-  return source.direction === 'egress' && closes && source.namesPods !== true;
+  return source.direction === 'egress' && isDenial(action) && source.namesPods !== true;
 }
 
 /** Whether rules are asked about such packets; else all of them are accepted before. */
@@ -54,8 +53,7 @@ export function judgesLocalPods({ rules }: Pick<NodeState, 'rules'>): boolean {
  * ports nor protocols. That traffic goes to a second index, made without those rules.
  */
 export function isSkippable(rule: CompiledRule): boolean {
-  const closes = rule.action === 'Drop' || rule.action === 'Reject';
-  return closes && rule.services.length === 0 && !namesPorts(rule) && rule.traffic === 'Host';
+  return isDenial(rule.action) && rule.services.length === 0 && !namesPorts(rule) && rule.traffic === 'Host';
 }
 
 /**

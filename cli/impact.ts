@@ -6,6 +6,7 @@ import type { FlowAnswer } from '../apis/flow.ts';
 import type { UnansweredNode } from '../apis/node-question.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
+import { hasError } from '../apis/validate/problem.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import {
   auditDenial,
@@ -28,7 +29,7 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { clusterObjects, withCluster } from './cluster-api.ts';
 import type { MachineOptions, Printed } from './command-options.ts';
 import { allFlowsOfMachine, allFlowsOfNode } from './flows.ts';
-import { hasErrors, loadConfig, printProblems } from './load.ts';
+import { loadConfig, printProblems } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { json, print, table } from './output.ts';
@@ -173,7 +174,7 @@ async function objectsAfterChange(
   const [first] = absent;
   if (first !== undefined)
     throw new CommandError(EXIT.usage, `--remove: there is no ${first.kind}/${first.name}`);
-  if (hasErrors(all)) throw new CommandError(EXIT.refused, 'the change cannot be applied; see above');
+  if (hasError(all)) throw new CommandError(EXIT.refused, 'the change cannot be applied; see above');
   return objects;
 }
 

@@ -2,7 +2,7 @@ import type { AddressSet, Compiled, NodeState } from '../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
 import type { NameTable } from '../apis/names.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
-import { formatProblem } from '../apis/validate/problem.ts';
+import { formatProblem, hasError } from '../apis/validate/problem.ts';
 import type { LoadedManifests, Snapshot } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
@@ -84,10 +84,6 @@ export function warnEgressIsOff({ featureGates }: Config): void {
   );
 }
 
-export function hasErrors(problems: readonly Problem[]): boolean {
-  return problems.some((problem) => problem.severity === 'error');
-}
-
 /** Names the fqdn peers without addresses. `path`: the file of `--names`; undefined: none. */
 export function warnUnknownNames(
   sets: Iterable<AddressSet>,
@@ -137,7 +133,7 @@ export async function loadObjects(options: InputOptions & AgainstCluster): Promi
   if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
     throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
   }
-  return { objects, config, invalid: hasErrors(problems) };
+  return { objects, config, invalid: hasError(problems) };
 }
 
 /**

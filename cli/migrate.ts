@@ -1,11 +1,11 @@
 import { Document, isMap } from 'yaml';
 import type { Problem } from '../apis/objects.ts';
 import { asFields } from '../apis/schema/json-schema.ts';
-import { findings, formatPath } from '../apis/validate/problem.ts';
+import { findings, formatPath, hasError } from '../apis/validate/problem.ts';
 import { readRawObjects } from '../controller/watch/manifests.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
-import { hasErrors, printProblems } from './load.ts';
+import { printProblems } from './load.ts';
 import { SPIDERNET } from './migrate/spidernet.ts';
 import type { Given, SourceSystem, Translated } from './migrate/translation.ts';
 import { json, print } from './output.ts';
@@ -39,7 +39,7 @@ export async function migrateCommand({ manifests, output }: MigrateOptions): Pro
   printProblems(problems, '');
   const own = given.filter((one) => SYSTEMS.some(({ group }) => group === groupOf(one)));
   process.stderr.write(`${summary(own.length, translated.length, problems)}\n`);
-  return hasErrors(problems) ? EXIT.invalid : EXIT.done;
+  return hasError(problems) ? EXIT.invalid : EXIT.done;
 }
 
 function groupOf({ raw: { apiVersion } }: Given): string {

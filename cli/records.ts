@@ -105,14 +105,19 @@ async function* linesOf(path: string, follow: boolean): AsyncGenerator<string | 
       yield* createInterface({ input: process.stdin });
     }
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const isRefused = code === 'EACCES' || code === 'EPERM';
-    throw new CommandError(
-      isRefused ? EXIT.refused : EXIT.invalid,
-      `${message}${isRefused ? '; reading the flow log needs root' : ''}`,
-      { cause: error },
-    );
+    throw unreadable(error, 'the flow log');
   }
+}
+
+/** The error of a file that cannot be read; without the right to, it says who may. */
+export function unreadable(error: unknown, what: string): CommandError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const isRefused = code === 'EACCES' || code === 'EPERM';
+  return new CommandError(
+    isRefused ? EXIT.refused : EXIT.invalid,
+    `${message}${isRefused ? `; reading ${what} needs root` : ''}`,
+    { cause: error },
+  );
 }
 
 /** The file that the agent writes records to. */

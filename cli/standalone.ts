@@ -15,14 +15,13 @@ import { rememberedNode, stateStore } from '../agent/run/state-store.ts';
 import type { Config } from '../apis/config.ts';
 import { type ClusterObjects, NO_OBJECTS, type Problem } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
-import { formatProblem } from '../apis/validate/problem.ts';
+import { formatProblem, hasError } from '../apis/validate/problem.ts';
 import { apiServerEndpoints } from '../controller/publish/endpoints.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
 import type { LoadedManifests, Snapshot } from '../controller/watch/source.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus, exitInTime } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
-import { hasErrors } from './load.ts';
 import { type MachineNode, undeclaredText } from './machine-node.ts';
 import { Naming, NodeSight } from './node-sight.ts';
 import { savedManifests } from './saved-manifests.ts';
@@ -222,7 +221,7 @@ function onceStatus(
   if (renamed !== '') throw new CommandError(EXIT.invalid, renamed);
   // Rules that the kernel refused are in the log.
   if (enforced !== null && enforced.failed.size > 0) return EXIT.refused;
-  return strict && hasErrors(snapshot.problems) ? EXIT.invalid : EXIT.done;
+  return strict && hasError(snapshot.problems) ? EXIT.invalid : EXIT.done;
 }
 
 const LEVELS = { error: 'error', warning: 'warn', notice: 'info' } as const;

@@ -2,7 +2,7 @@ import type { Config } from '../apis/config.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import type { GuardrailViolation } from '../apis/validate/guardrail.ts';
 import { validateOptions } from '../apis/validate/object.ts';
-import { formatProblem } from '../apis/validate/problem.ts';
+import { formatProblem, hasError } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
 import type { LeftOutEndpoints } from '../controller/compile/service-set.ts';
 import { checkGuardrails, withGuardrails } from '../controller/difference/guardrails.ts';
@@ -19,14 +19,7 @@ import { leftOutEndpointWarnings, serviceWarnings } from '../controller/webhook/
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
 import type { Printed } from './command-options.ts';
-import {
-  type AgainstCluster,
-  clusterOf,
-  hasErrors,
-  type InputOptions,
-  loadConfig,
-  warnEgressIsOff,
-} from './load.ts';
+import { type AgainstCluster, clusterOf, type InputOptions, loadConfig, warnEgressIsOff } from './load.ts';
 import { MachineNode } from './machine-node.ts';
 import { json, print } from './output.ts';
 
@@ -48,7 +41,7 @@ export async function validate(options: ValidateCommandOptions): Promise<ExitSta
   );
   const problems: Problem[] = [...found, ...closedProblems(objects, config, places)];
   const violations = violationsOf(judgedObjects(objects, config), config);
-  const invalid = hasErrors(problems) || violations.length > 0;
+  const invalid = hasError(problems) || violations.length > 0;
   if (options.output === 'json') {
     const policies = objects.policies.length;
     const egress = egressCounts(objects);

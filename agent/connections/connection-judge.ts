@@ -1,5 +1,6 @@
 import type { ConntrackEntry } from 'nftables-napi';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { isDenial } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { RuleAction } from '../../apis/objects.ts';
 import { resolvedPeers } from '../../apis/resolved-peers.ts';
@@ -44,7 +45,7 @@ export function connectionJudge(options: JudgeOptions): ConnectionJudge {
     const evaluate = evaluator(of, config, indexedRules(ruleMatches(of, config), of, config, short));
     return (flow) => {
       const rule = decidingRule(evaluate(flow, null));
-      return rule !== null && denies(rule) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
+      return rule !== null && isDenial(rule.action) && (!onlyRecheck || isRechecked(rule)) ? rule : null;
     };
   };
   // A Pass hides the rules behind it, so those are asked without it too.
@@ -85,11 +86,7 @@ export function connectionJudge(options: JudgeOptions): ConnectionJudge {
 
 /** Whether rules of the state may end connections without a command. */
 export function hasRecheck({ rules }: NodeState): boolean {
-  return rules.some((rule) => rule.mode === 'Enforce' && denies(rule) && isRechecked(rule));
-}
-
-function denies({ action }: Pick<CompiledRule, 'action'>): boolean {
-  return action === 'Drop' || action === 'Reject';
+  return rules.some((rule) => rule.mode === 'Enforce' && isDenial(rule.action) && isRechecked(rule));
 }
 
 function isRechecked({ source }: CompiledRule): boolean {
@@ -159,7 +156,7 @@ function usesOf({ rules, allNodes, controllers }: NodeState): (id: string) => Ha
       // The baseline tier may deny packets that a Pass takes from the rules behind it.
       if (rule.action !== 'Allow') gains.add(peer.set);
       // A policy with Recheck may deny now packets that another policy denied before.
-      const ends = rule.action === 'Drop' || rule.action === 'Reject';
+      const ends = isDenial(rule.action);
       if (!ends || rule.source.established !== 'Recheck') losses.add(peer.set);
     }
   }

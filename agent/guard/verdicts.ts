@@ -1,7 +1,8 @@
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { isDenial } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { StateDifference } from '../../apis/difference/state-difference.ts';
-import { hasAddress, memberCount } from '../../lib/net/member-set.ts';
+import { hasAddress, memberTotal } from '../../lib/net/member-set.ts';
 import { type Forms, policyKey, substitute } from '../apply/envelope.ts';
 import { decidingRule, evaluator } from '../observe/explain.ts';
 import { everyRule, ruleMatches } from '../observe/flow-match.ts';
@@ -181,8 +182,7 @@ function isLarge(states: readonly NodeState[]): boolean {
   let members = 0;
   for (const state of states) {
     rules += state.rules.length;
-    for (const set of state.addressSets.values())
-      members += memberCount(set.members.v4) + memberCount(set.members.v6);
+    for (const set of state.addressSets.values()) members += memberTotal(set.members);
   }
   return rules > MOST_RULES || members > MOST_MEMBERS;
 }
@@ -209,8 +209,4 @@ export function changesMayDeny(
 /** Where the rule stands in its policy. */
 function placeOf({ source }: CompiledRule): unknown {
   return [source.apiGroup, source.policy, source.direction, source.ruleIndex];
-}
-
-function isDenial(action: string): boolean {
-  return action === 'Drop' || action === 'Reject';
 }

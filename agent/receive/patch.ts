@@ -5,7 +5,7 @@ import {
   changeAddresses,
   formatMembers,
   type MemberSet,
-  memberCount,
+  memberTotal,
   toMemberSet,
 } from '../../lib/net/member-set.ts';
 import { withValues } from '../../lib/sharing/changed-map.ts';
@@ -75,9 +75,9 @@ export function patchedMembers(
   if (odd.length > 0) throw new Error(`a patch of AddressSet ${id} has unknown fields: ${odd.join(', ')}`);
   if ([...add, ...remove].some((text) => text.includes('/'))) return withPrefixes(id, members, add, remove);
   const less = changeAddresses(members, remove, []);
-  expectCount(id, less, count(members) - remove.length);
+  expectCount(id, less, memberTotal(members) - remove.length);
   const more = changeAddresses(less, [], add);
-  expectCount(id, more, count(less) + add.length);
+  expectCount(id, more, memberTotal(less) + add.length);
   return more;
 }
 
@@ -105,12 +105,8 @@ function withPrefixes(
   return found;
 }
 
-function count({ v4, v6 }: MemberSet): number {
-  return memberCount(v4) + memberCount(v6);
-}
-
 function expectCount(id: string, members: MemberSet, expected: number): void {
-  if (count(members) !== expected) throw mismatch(id);
+  if (memberTotal(members) !== expected) throw mismatch(id);
 }
 
 function mismatch(id: string): Error {

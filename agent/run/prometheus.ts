@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CompiledRule } from '../../apis/compiled.ts';
-import { memberCount } from '../../lib/net/member-set.ts';
+import { memberTotal } from '../../lib/net/member-set.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import { SPOOFED } from '../render/anti-spoofing.ts';
@@ -213,8 +213,7 @@ function inForceMetrics(registers: Registry[]) {
       failing.set(failed.size);
       sets.set(state.addressSets.size);
       let count = 0;
-      for (const set of state.addressSets.values())
-        count += memberCount(set.members.v4) + memberCount(set.members.v6);
+      for (const set of state.addressSets.values()) count += memberTotal(set.members);
       members.set(count);
       durations.observe(enforcedAfter / 1000);
     },

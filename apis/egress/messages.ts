@@ -1,4 +1,4 @@
-import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
+import { formatMembers, memberTotal } from '../../lib/net/member-set.ts';
 import { BucketMap } from '../../lib/sharing/bucket-map.ts';
 import {
   EGRESS_PARTS,
@@ -67,7 +67,7 @@ interface EgressObject {
 export function* egressObjects(egress: NodeEgress): Iterable<EgressObject> {
   for (const set of EGRESS_SETS) {
     const members = egress[set];
-    if (memberCount(members.v4) + memberCount(members.v6) === 0) continue;
+    if (memberTotal(members) === 0) continue;
     const toMessage = () => ({ type: 'egressMembers', set, members: formatMembers(members) }) as const;
     yield { id: set, of: members, toMessage };
   }
@@ -104,7 +104,7 @@ export function egressSize(egress: NodeEgress): number {
   const { sources, pods, subnets, classes, outcomes, slots, peers } = egress;
   const { arrivals, served, takes, owned, candidacies } = egress;
   const maps = [sources, pods, classes, outcomes, slots, peers, arrivals, served, takes];
-  const members = EGRESS_SETS.map((set) => memberCount(egress[set].v4) + memberCount(egress[set].v6));
+  const members = EGRESS_SETS.map((set) => memberTotal(egress[set]));
   const lists = [subnets, owned, candidacies];
   const sizes = [...members, ...maps.map(({ size }) => size), ...lists.map(({ length }) => length)];
   return sizes.reduce((total, size) => total + size, 0);

@@ -16,6 +16,7 @@ import type { MachineOptions, Printed } from '../command-options.ts';
 import { loadConfig } from '../load.ts';
 import { json, print, table } from '../output.ts';
 import { endText } from '../record-text.ts';
+import { unreadable } from '../records.ts';
 import { loadEgressObjects } from './egress-status.ts';
 
 interface EgressWhoOptions extends MachineOptions, Printed<'text' | 'json'> {
@@ -101,13 +102,7 @@ async function* linesOf(paths: readonly string[]): AsyncGenerator<string | null>
   try {
     for (const path of paths) yield* recordLines(path, { follow: false });
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const isRefused = code === 'EACCES' || code === 'EPERM';
-    throw new CommandError(
-      isRefused ? EXIT.refused : EXIT.invalid,
-      `${message}${isRefused ? '; reading the records needs root' : ''}`,
-      { cause: error },
-    );
+    throw unreadable(error, 'the records');
   }
 }
 

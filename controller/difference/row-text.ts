@@ -6,7 +6,7 @@ import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
 import type { ClusterObjects, Direction } from '../../apis/objects.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
 import { complement, type Range, toCidrs } from '../../lib/net/interval.ts';
-import { formatMembers, memberCount } from '../../lib/net/member-set.ts';
+import { formatMembers, memberTotal } from '../../lib/net/member-set.ts';
 import { memo } from '../../lib/sharing/memo.ts';
 import { changeKey, type WideChange } from './cluster-difference.ts';
 
@@ -143,7 +143,7 @@ export class Names {
     this.#options = options;
     this.#groups = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
     const sets = [after, before].flatMap(({ compiled }) => [...compiled.addressSets.values()]);
-    this.#sets = Map.groupBy(sets, ({ members }) => memberCount(members.v4) + memberCount(members.v6));
+    this.#sets = Map.groupBy(sets, ({ members }) => memberTotal(members));
   }
 
   /** Names the groups: where these are almost all, the few that are missing. */

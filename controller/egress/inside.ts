@@ -9,13 +9,13 @@ import {
   parseAddress,
   parseCidr,
 } from '../../lib/net/address.ts';
-import { poolCidrs, toPool } from '../../lib/net/address-pool.ts';
+import { isAddressIn, poolCidrs, toPool } from '../../lib/net/address-pool.ts';
 import { type Interval, toInterval, union } from '../../lib/net/interval.ts';
 import { changeAddresses, type MemberSet, NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { AddressUnion, hasInterval, type OwnedRange, ownedRange } from '../../lib/net/range-index.ts';
 import { type ListChange, sameItems } from '../../lib/sharing/lists.ts';
 import { comparePods } from './order.ts';
-import { cidrIntervals } from './segments.ts';
+import { intervalsOf } from './segments.ts';
 
 interface InsideParts {
   readonly nodes: readonly Node[];
@@ -162,10 +162,6 @@ export class InsideIndex {
   }
 }
 
-function intervalsOf(cidrs: readonly string[]): Intervals {
-  return { 4: cidrIntervals(cidrs, 4), 6: cidrIntervals(cidrs, 6) };
-}
-
 const NO_INTERVALS: Intervals = { 4: [], 6: [] };
 
 function hostCidr(text: string): Cidr | null {
@@ -187,17 +183,12 @@ export function holderOf(pods: readonly Pod[], text: string, { networksOf }: Ins
 
 /** Whether the address is in the pod network of a Node. */
 export function isPodAddress({ podNetworks }: Inside, text: string): boolean {
-  return isIn(podNetworks, text);
+  return isAddressIn(podNetworks, text);
 }
 
 /** Whether an address that nobody has, and no pod network of a Node, is taken for a pod's. */
 export function isLikelyPod({ likelyPods }: Inside, text: string): boolean {
-  return isIn(likelyPods, text);
-}
-
-function isIn(intervals: Intervals, text: string): boolean {
-  const address = parseAddress(text);
-  return address !== null && hasInterval(intervals[address.family], address.value);
+  return isAddressIn(likelyPods, text);
 }
 
 /** Loopback, link-local, multicast and broadcast. */

@@ -13,6 +13,11 @@ export function cidrIntervals(cidrs: readonly string[], family: Family): Interva
   );
 }
 
+/** Those of both families. */
+export function intervalsOf(cidrs: readonly string[]): Readonly<Record<Family, readonly Interval[]>> {
+  return { 4: cidrIntervals(cidrs, 4), 6: cidrIntervals(cidrs, 6) };
+}
+
 /** A part of the address space in which the same lists hold. */
 interface Segment {
   readonly range: Interval;

@@ -12,7 +12,7 @@ import {
   type SelectorIndex,
   selectorIndex,
 } from '../index/selector.ts';
-import { cidrIntervals, segments } from './segments.ts';
+import { intervalsOf, segments } from './segments.ts';
 
 /** One item of `appliedTo`: all that is not null must hold. */
 interface AppliedItem {
@@ -157,7 +157,7 @@ export function toItems(policy: EgressPolicy): readonly AppliedItem[] {
   return policy.spec.appliedTo.map((item) => ({
     policy,
     pods: podsOf(item, policy.namespace),
-    subnets: item.podSubnets === undefined ? null : subnetsOf(item.podSubnets),
+    subnets: item.podSubnets === undefined ? null : intervalsOf(item.podSubnets),
   }));
 }
 
@@ -173,10 +173,6 @@ function podsOf(item: EgressAppliedTo, namespace: string): AppliedItem['pods'] {
 
 function inNamespace(name: string): Requirements {
   return canonicalRequirements({ matchLabels: { 'kubernetes.io/metadata.name': name } });
-}
-
-function subnetsOf(cidrs: readonly string[]): NonNullable<AppliedItem['subnets']> {
-  return { 4: cidrIntervals(cidrs, 4), 6: cidrIntervals(cidrs, 6) };
 }
 
 type Values = ReadonlyMap<string, string | null>;

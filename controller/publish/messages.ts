@@ -18,7 +18,7 @@ import {
   diffMembers,
   type FamilyMembers,
   type MemberSet,
-  memberCount,
+  memberTotal,
   sameMembers,
   unpackAddress,
 } from '../../lib/net/member-set.ts';
@@ -212,7 +212,7 @@ export function addressSetUpdate(
   if (!sameDescription(before, now)) return addressSetMessage(now);
   const { add, remove } = memberDifference(before.members, now.members);
   if (add.length + remove.length === 0) return null;
-  const size = memberCount(now.members.v4) + memberCount(now.members.v6);
+  const size = memberTotal(now.members);
   if (add.length + remove.length > size) return addressSetMessage(now);
   return {
     type: 'addressSetPatch',

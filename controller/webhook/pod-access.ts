@@ -1,3 +1,4 @@
+import { isDenial } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { apiServerSlices, CONTROLLER_ACCOUNT, NODE_LOCAL_DNS } from '../../apis/control-plane.ts';
 import type {
@@ -16,7 +17,7 @@ import { directPeers, type FamilyOf, nodeSelectors } from '../compile/address-se
 import { placeOfPolicy } from '../compile/policy-rules.ts';
 import { groupFamily, groupIndex } from '../index/name-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
-import { denies, isSkippedByFailsafe, rulePath } from './risks.ts';
+import { isSkippedByFailsafe, rulePath } from './risks.ts';
 
 /** The objects that the warning depends on. */
 export type PodAccessObjects = Pick<
@@ -64,7 +65,7 @@ export function podAccessWarnings(
   failsafe: readonly FailsafeEntry[],
 ): string[] {
   const { spec } = policy;
-  if (!decides(policy) || !(spec.ingress ?? []).some(denies)) return [];
+  if (!decides(policy) || !(spec.ingress ?? []).some(({ action }) => isDenial(action))) return [];
   const place = placeOfPolicy(policy, objects);
   if (place === null) return [];
   const networks = networkSources(objects).flatMap(networksOf).slice(0, MOST_NETWORKS);
@@ -75,7 +76,7 @@ export function podAccessWarnings(
     const found = new Map<Rule, Cidr>();
     for (const flow of flowsTo(target, networks, failsafe)) {
       const rule = decidingRule([own], flow);
-      if (rule === null || !denies(rule) || found.has(rule)) continue;
+      if (rule === null || !isDenial(rule.action) || found.has(rule)) continue;
       before ??= earlierPolicies(policy, place, objects, groups);
       if (decidingRule([...before, own], flow) === rule) found.set(rule, flow.network);
     }
@@ -256,7 +257,7 @@ function hasPort(
 function matchesPods(rule: Rule, network: Cidr, familyOf: FamilyOf): boolean {
   const { from = [] } = rule;
   if (from.length === 0) return true;
-  const isDenied = denies(rule);
+  const isDenied = isDenial(rule.action);
   return directPeers(from, familyOf).some((peer) => {
     if ('ipBlock' in peer) return isIn(peer.ipBlock, network, isDenied);
     return !isDenied && !('nodeSelector' in peer);

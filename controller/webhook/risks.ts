@@ -1,3 +1,4 @@
+import { isDenial } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import { overlaps } from '../../apis/difference/service-space.ts';
 import type {
@@ -21,7 +22,7 @@ import { groupIndex, knownFamily } from '../index/name-index.ts';
  */
 export function isSkippedByFailsafe({ action, ports, protocols, toServices }: Rule): boolean {
   const isOpen = !ports?.length && !protocols?.length && !toServices?.length;
-  return (action === 'Drop' || action === 'Reject') && isOpen;
+  return isDenial(action) && isOpen;
 }
 
 /**
@@ -76,11 +77,11 @@ export function closedProbeWarnings(
   { groups }: Pick<ClusterObjects, 'groups'>,
 ): string[] {
   const rules = spec.egress ?? [];
-  if (spec.mode === 'Audit' || !rules.some(denies)) return [];
+  if (spec.mode === 'Audit' || !rules.some(({ action }) => isDenial(action))) return [];
   const index = groupIndex(groups);
   const familyOf: FamilyOf = (name) => knownFamily(index, name, apiGroup);
   return rules.flatMap((rule, at) => {
-    if (!denies(rule) || !selectsPods(rule, familyOf)) return [];
+    if (!isDenial(rule.action) || !selectsPods(rule, familyOf)) return [];
     const earlier = rules.slice(0, at).filter(({ action }) => action === 'Allow' || action === 'Pass');
     const open = complement(unionRanges(earlier.flatMap(tcpPorts)), LAST_PORT);
     if (!tcpPorts(rule).some((range) => overlaps(open, range))) return [];
@@ -89,10 +90,6 @@ export function closedProbeWarnings(
         'Node, so pods with a probe there are restarted; allow the ports of probes in a rule before this one',
     ];
   });
-}
-
-export function denies({ action }: Rule): boolean {
-  return action === 'Drop' || action === 'Reject';
 }
 
 function selectsPods({ to = [] }: Rule, familyOf: FamilyOf): boolean {

@@ -1,3 +1,4 @@
+import { isDenial } from '../../apis/compiled.ts';
 import { overlaps } from '../../apis/difference/service-space.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } from '../../apis/objects.ts';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
@@ -6,7 +7,7 @@ import { compareBigInts } from '../../lib/sharing/lists.ts';
 import { directPeers, type FamilyOf } from '../compile/address-set.ts';
 import type { LeftOutEndpoints } from '../compile/service-set.ts';
 import { formatName, groupIndex, knownFamily } from '../index/name-index.ts';
-import { denies, LAST_PORT, rulePath, tcpPorts } from './risks.ts';
+import { LAST_PORT, rulePath, tcpPorts } from './risks.ts';
 
 type ServiceRiskObjects = Pick<ClusterObjects, 'services' | 'groups'>;
 
@@ -29,7 +30,9 @@ function healthCheckWarnings({ spec }: ClusterNetworkPolicy, services: readonly 
     if (port === undefined) return [];
     const range: Range = [port, port];
     const at = rules.findIndex((rule, i) =>
-      isOfNodePorts ? names(rule, range) : denies(rule) && isOpenBefore(rules.slice(0, i), rule, range),
+      isOfNodePorts
+        ? names(rule, range)
+        : isDenial(rule.action) && isOpenBefore(rules.slice(0, i), rule, range),
     );
     if (at < 0) return [];
     const what = `TCP ${port}, where load balancers check the Nodes of Service ${formatName(service)}`;

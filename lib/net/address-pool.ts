@@ -24,8 +24,13 @@ export function hasFamily({ merged }: Pool, family: Family): boolean {
 }
 
 export function isInPool({ merged }: Pool, text: string): boolean {
+  return isAddressIn(merged, text);
+}
+
+/** Whether the text is an address in one of the intervals. */
+export function isAddressIn(intervals: Readonly<Record<Family, readonly Interval[]>>, text: string): boolean {
   const address = parseAddress(text);
-  return address !== null && hasInterval(merged[address.family], address.value);
+  return address !== null && hasInterval(intervals[address.family], address.value);
 }
 
 /**

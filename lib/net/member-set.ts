@@ -221,6 +221,11 @@ export function memberCount(members: FamilyMembers): number {
   return singlesCount(members) + members.prefixes.length;
 }
 
+/** That of both families. */
+export function memberTotal({ v4, v6 }: MemberSet): number {
+  return memberCount(v4) + memberCount(v6);
+}
+
 /** Whether the members cover the whole family. */
 export function coversFamily(members: FamilyMembers): boolean {
   return members.prefixes[0]?.length === 0;

@@ -1,4 +1,4 @@
-import { memberCount } from '../../../lib/net/member-set.ts';
+import { memberTotal } from '../../../lib/net/member-set.ts';
 import type { MatchEntry, Peers } from './match-entry.ts';
 import {
   type AddressesPlan,
@@ -277,10 +277,6 @@ interface PortLists {
 const LARGE = 4096;
 /** Up to this many large peers are tried through their own sets. */
 const FEW = 2;
-
-function memberTotal({ v4, v6 }: Peers['members']): number {
-  return memberCount(v4) + memberCount(v6);
-}
 
 function isShort({ tries }: Plan): boolean {
   return tries <= SHORT;

@@ -10,7 +10,7 @@ import type { Interval } from '../../../lib/net/interval.ts';
 import { AddressUnion, hasInterval, type OwnedRange, RangeIndex } from '../../../lib/net/range-index.ts';
 import { type ListChange, listChange, sameItems } from '../../../lib/sharing/lists.ts';
 import type { AddressedPod, ObjectExtension, PodFilter } from '../../extension/extension.ts';
-import { cidrIntervals } from '../segments.ts';
+import { intervalsOf } from '../segments.ts';
 import { beyondLimits, EgressAdmission } from './egress-admission.ts';
 import { gatewayProblems, nodelessProblems, poolsOf } from './gateways.ts';
 import {
@@ -166,7 +166,7 @@ class OutsidePods implements PodFilter {
   #restart(networks: readonly string[]): AddressedPod[] {
     const before = [...this.#found.values()];
     this.#networks = networks;
-    this.#within = { 4: cidrIntervals(networks, 4), 6: cidrIntervals(networks, 6) };
+    this.#within = intervalsOf(networks);
     this.#pods = [];
     this.#found.clear();
     return before;
