@@ -7,16 +7,21 @@ import { output } from '../programs/command.ts';
 import { scratchFolder } from '../programs/folder.ts';
 import { buildCarrier } from './carrier.ts';
 import { type RealCluster, startRealCluster } from './cluster.ts';
-import { PAUSE_IMAGE, type ServiceProxy } from './configuration.ts';
-import { POD_NETWORKS, type PodNetworkName } from './pod-network.ts';
+import { PAUSE_IMAGE } from './configuration.ts';
+import {
+  chosenPodNetwork,
+  chosenProxyMode,
+  POD_NETWORKS,
+  type PodNetworkName,
+  type ServiceProxy,
+} from './pod-network.ts';
 import { buildPrograms, type Programs } from './programs.ts';
 import type { RealNode } from './real-node.ts';
 import { imageTemplate } from './template.ts';
 
 interface BoxOptions {
-  /** Default: a bridge on each node, and routes between nodes. */
+  /** Default: as the environment has it (pod-network.ts). */
   readonly podNetwork?: PodNetworkName;
-  /** Default: kube-proxy with nftables. */
   readonly proxy?: ServiceProxy;
 }
 
@@ -25,8 +30,8 @@ interface BoxOptions {
  * new machine.
  */
 export async function buildBox({
-  podNetwork = 'bridge',
-  proxy = 'nftables',
+  podNetwork = chosenPodNetwork(),
+  proxy = chosenProxyMode(),
 }: BoxOptions = {}): Promise<Parameters<typeof startRealCluster>[0]> {
   const programs = await buildPrograms();
   const { between } = POD_NETWORKS[podNetwork];

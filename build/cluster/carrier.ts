@@ -5,10 +5,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buildGoModule, buildGoProgram } from '../programs/go.ts';
-import { POD_CIDRS, type ServiceProxy } from './configuration.ts';
+import { POD_CIDRS } from './configuration.ts';
 import type { Keys } from './keys.ts';
 import type { NodeAddresses } from './network.ts';
-import type { CarrierName } from './pod-network.ts';
+import type { CarrierName, ServiceProxy } from './pod-network.ts';
 
 /** A carrier that was built. */
 export interface Carrier {

@@ -4,12 +4,11 @@
  */
 import type { Keys } from './keys.ts';
 import { CONTROL_NODE, type NodeAddresses } from './network.ts';
+import type { ServiceProxy } from './pod-network.ts';
 
 export const SERVICE_CIDRS = '10.96.0.0/16,fd00:96::/112';
 export const KUBERNETES_SERVICE = '10.96.0.1';
 const DNS_SERVICE = '10.96.0.10';
-/** kube-proxy's modes that this kernel has (ipvs needs CONFIG_IP_VS); or no proxy at all. */
-export type ServiceProxy = 'nftables' | 'iptables' | 'none';
 export const POD_CIDRS = '10.244.0.0/16,fd00:10:244::/48';
 
 export function apiServerFlags({ path }: Keys, address: string, proxy: ServiceProxy): string[] {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { buildBox } from './box.ts';
 import { startRealCluster, versionsOf } from './cluster.ts';
 import { install, writeCommands } from './install.ts';
+import { POD_NETWORKS } from './pod-network.ts';
 import { CONTAINERD_NAMES, chosenContainerd, chosenKubernetes, KUBERNETES_NAMES } from './versions.ts';
 
 const HELP = `usage: npm run cluster [-- --help]
@@ -15,6 +16,8 @@ Starts a Kubernetes cluster of three nodes (cp-1, worker-1, worker-2) in namespa
 with nodewall installed and its feature gate off, and keeps it until Ctrl-C. Needs root.
 The first run builds Kubernetes and the images: about 20 minutes. Later ones take about a minute.
 Kubernetes may be ${KUBERNETES_NAMES.join(', ')}; containerd ${CONTAINERD_NAMES.join(', ')}.
+NODEWALL_POD_NETWORK may be ${Object.keys(POD_NETWORKS).join(', ')};
+NODEWALL_PROXY_MODE nftables or iptables.
 
 Example, in a second terminal, with the PATH that the first one prints:
   kubectl apply --server-side -f deploy/examples/flagship/protect-api.yaml

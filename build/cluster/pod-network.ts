@@ -33,6 +33,30 @@ export const POD_NETWORKS = {
 
 export type PodNetworkName = keyof typeof POD_NETWORKS;
 
+const isPodNetwork = (name: string): name is PodNetworkName => Object.hasOwn(POD_NETWORKS, name);
+
+/** NODEWALL_POD_NETWORK, or bridges and routes. Throws where it is not known. */
+export function chosenPodNetwork(environment: NodeJS.ProcessEnv = process.env): PodNetworkName {
+  const wanted = environment.NODEWALL_POD_NETWORK || 'bridge';
+  if (isPodNetwork(wanted)) return wanted;
+  const known = Object.keys(POD_NETWORKS).join(', ');
+  throw new Error(`NODEWALL_POD_NETWORK=${wanted}: not known here; known are ${known}`);
+}
+
+/** kube-proxy's modes; ipvs needs CONFIG_IP_VS. */
+const PROXY_MODES = ['nftables', 'iptables'] as const;
+type ProxyMode = (typeof PROXY_MODES)[number];
+/** Without any, nodewall's own installation needs an overlay (docs/platforms.md). */
+export type ServiceProxy = ProxyMode | 'none';
+
+/** NODEWALL_PROXY_MODE, or nftables. Throws where it is not known. */
+export function chosenProxyMode(environment: NodeJS.ProcessEnv = process.env): ProxyMode {
+  const wanted = environment.NODEWALL_PROXY_MODE || 'nftables';
+  const mode = PROXY_MODES.find((one) => one === wanted);
+  if (mode !== undefined) return mode;
+  throw new Error(`NODEWALL_PROXY_MODE=${wanted}: not known here; known are ${PROXY_MODES.join(', ')}`);
+}
+
 /** A change of the CNI plugins that make a pod's interface. */
 export interface PodInterfaces {
   readonly traffic: PodTraffic;

@@ -8,17 +8,18 @@ import { stringify } from 'yaml';
 import { present } from '../../lib/sharing/present.ts';
 import { until } from '../../test/kernel/until.ts';
 import { type Carrier, carrierCommand, carrierState, mtuOf } from './carrier.ts';
-import {
-  CNI_PLUGINS,
-  kubeletConfiguration,
-  kubeProxyConfiguration,
-  type ServiceProxy,
-} from './configuration.ts';
+import { CNI_PLUGINS, kubeletConfiguration, kubeProxyConfiguration } from './configuration.ts';
 import { containerdConfiguration } from './containerd.ts';
 import type { Keys } from './keys.ts';
 import type { ClusterHost, NodeAddresses } from './network.ts';
 import type { Machine, NodeDaemon } from './node.ts';
-import { cniConfiguration, POD_NETWORKS, type PodInterfaces, type PodNetworkName } from './pod-network.ts';
+import {
+  cniConfiguration,
+  POD_NETWORKS,
+  type PodInterfaces,
+  type PodNetworkName,
+  type ServiceProxy,
+} from './pod-network.ts';
 import type { Programs } from './programs.ts';
 
 /** The parts of which all nodes of a cluster are made. */

@@ -1,6 +1,5 @@
 /** The clusters of test/realcluster/connections.long.ts: networks of pods, proxies, dataplanes. */
-import type { ServiceProxy } from '../../cluster/configuration.ts';
-import type { PodNetworkName } from '../../cluster/pod-network.ts';
+import type { PodNetworkName, ServiceProxy } from '../../cluster/pod-network.ts';
 
 export interface ConnectionCombination {
   readonly network: PodNetworkName;
