@@ -18,13 +18,8 @@ import {
 
 /** Commands that read manifests. */
 export function addManifestCommands(program: OwnCommand, done: Done): void {
-  addValidate(program, done);
-  addCompile(program, done);
-  addExplain(program, done);
-  addDiff(program, done);
-  addLint(program, done);
-  addMigrate(program, done);
-  addDump(program, done);
+  const all = [addValidate, addCompile, addExplain, addDiff, addLint, addMigrate, addDump];
+  for (const add of all) add(program, done);
 }
 
 function addValidate(program: OwnCommand, done: Done): void {

@@ -233,16 +233,10 @@ function sources(): Promise<CheckLine> {
   });
 }
 
-interface Texts {
-  readonly none: string;
-  readonly some: string;
-  readonly next: string;
-}
-
 async function rulesOfOthers(
   check: string,
   wanted: WantedRules,
-  { none, some, next }: Texts,
+  { none, some, next }: { readonly none: string; readonly some: string; readonly next: string },
 ): Promise<CheckLine> {
   const { Nftables } = await loadAddon();
   const nft = new Nftables();

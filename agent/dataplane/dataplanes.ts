@@ -21,11 +21,6 @@ export const DATAPLANES: Readonly<Record<DataplaneName, DataplaneKind>> = {
   },
 };
 
-interface Chosen {
-  readonly name: DataplaneName;
-  readonly why: string;
-}
-
 type Triable = Readonly<Record<DataplaneName, { port(): Promise<Pick<DataplanePort, 'trial'>> }>>;
 
 /**
@@ -35,7 +30,7 @@ type Triable = Readonly<Record<DataplaneName, { port(): Promise<Pick<DataplanePo
 export async function chooseDataplane(
   { dataplane, iptables }: Pick<Config, 'dataplane' | 'iptables'>,
   kinds: Triable = DATAPLANES,
-): Promise<Chosen> {
+): Promise<{ readonly name: DataplaneName; readonly why: string }> {
   if (dataplane !== 'auto') return { name: dataplane, why: 'configured' };
   const failures: string[] = [];
   for (const name of DATAPLANE_NAMES) {

@@ -78,14 +78,8 @@ function reachesBack({ flows }: NodeObservation, from: number): boolean {
   return flows !== null && Date.parse(flows.since) <= from + LATE;
 }
 
-/** A rule on all of its nodes. */
-interface Spread {
-  readonly rule: CountedRule;
-  readonly on: NodeObservation[];
-}
-
 function widerThanSeen(nodes: readonly NodeObservation[], from: number): SeenFinding[] {
-  const spreads = new Map<string, Spread>();
+  const spreads = new Map<string, { readonly rule: CountedRule; readonly on: NodeObservation[] }>();
   for (const one of nodes)
     for (const rule of one.counts.rules) {
       const key = ruleKey(rule);

@@ -80,10 +80,6 @@ export function mapIncrementally<T, U>(
   return { from: now, to, made, gone };
 }
 
-interface Named {
-  readonly name: string;
-}
-
 /** With more changes than this, a new index is made. */
 const MOST_CHANGES = 256;
 
@@ -100,7 +96,7 @@ interface Index<T> {
  * Named items in order, as a Map from name to item. Making one from another list that is mostly the
  * same costs a walk along both lists: with 10,000 items a new Map takes a millisecond.
  */
-export class NamedList<T extends Named> implements ReadonlyMap<string, T> {
+export class NamedList<T extends { readonly name: string }> implements ReadonlyMap<string, T> {
   readonly items: readonly T[];
   readonly #index: Index<T>;
   /** The differences from the index; null: removed. */

@@ -43,19 +43,13 @@ export interface Side {
   readonly families: readonly Family[];
 }
 
-interface SideParts {
-  readonly config: Config;
-  readonly table: SetTable;
-  readonly leaves: Leaves;
-}
-
 /**
  * @param known rules that were prepared before; new ones are added
  * @param isWanted rules for which it is false are left out; absent: those of Audit policies
  */
 export function sideOf(
   state: NodeState,
-  parts: SideParts,
+  parts: { readonly config: Config; readonly table: SetTable; readonly leaves: Leaves },
   known: Map<CompiledRule, PreparedRule>,
   isWanted: (rule: CompiledRule) => boolean = isEnforced,
 ): Side {

@@ -56,18 +56,12 @@ export function attemptTrials(stage: Stage, trials: readonly ConnectionTrial[]):
 
 type Counted = ReturnType<typeof countedSince>;
 
-interface Started {
-  readonly pending: Promise<CallAnswer>;
-  readonly counted: Counted;
-  readonly after: Counters;
-}
-
 /** Reads the counters until one has changed, or once more after the connection has ended. */
 async function start(
   stage: Stage,
   { connection, expected }: ConnectionTrial,
   before: Counters,
-): Promise<Started> {
+): Promise<{ readonly pending: Promise<CallAnswer>; readonly counted: Counted; readonly after: Counters }> {
   const pending = stage.call(connection, OUTCOMES[expected]);
   let hasEnded = false;
   void pending.then(() => {

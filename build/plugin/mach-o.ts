@@ -25,13 +25,7 @@ interface MachOSegment {
   readonly memorySize: bigint;
   readonly fileOffset: number;
   readonly fileSize: number;
-  readonly sections: readonly MachOSection[];
-}
-
-interface MachOSection {
-  readonly name: string;
-  readonly offset: number;
-  readonly size: number;
+  readonly sections: readonly { readonly name: string; readonly offset: number; readonly size: number }[];
 }
 
 const MAGIC = 0xfeedfacf;

@@ -113,10 +113,6 @@ const MOST_TOKENS = 20_000;
  */
 const KEEP_REFUSED = 2000;
 
-interface Reviewed {
-  readonly identity: Identity | null;
-}
-
 interface Sent {
   readonly token: string;
   /** The address that sent it. */
@@ -135,7 +131,7 @@ export function tokenAuthenticator({
   keep = 60_000,
   queue,
 }: TokenOptions): Authenticate {
-  const known = new LRUCache<string, Reviewed, Sent>({
+  const known = new LRUCache<string, { readonly identity: Identity | null }, Sent>({
     max: MOST_TOKENS,
     ttl: keep,
     ttlResolution: 0,

@@ -116,9 +116,6 @@ const INFO = `${API}/antreacontrollerinfos/antrea-controller`;
 interface ResourceList {
   readonly resources?: readonly { readonly name: string }[];
 }
-interface Deployment {
-  readonly spec?: { readonly replicas?: number };
-}
 /** Antrea's AntreaControllerInfo, in place of a Lease. */
 interface ControllerInfo {
   readonly controllerConditions?: readonly { readonly lastHeartbeatTime?: string }[];
@@ -181,7 +178,7 @@ export class AntreaController {
       const { resources = [] } = (await this.#get<ResourceList>(API)) ?? {};
       const names = new Set(resources.map(({ name }) => name));
       if (!names.has('clusternetworkpolicies/status')) return false;
-      const deployment = await this.#get<Deployment>(DEPLOYMENT);
+      const deployment = await this.#get<{ readonly spec?: { readonly replicas?: number } }>(DEPLOYMENT);
       const info = names.has('antreacontrollerinfos') ? await this.#get<ControllerInfo>(INFO) : null;
       this.#failure = null;
       const isBeating = this.#isBeating(info);

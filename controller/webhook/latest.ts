@@ -70,17 +70,12 @@ function withoutWaiting(world: AdmissionWorld, objects: World): AdmissionWorld {
   };
 }
 
-interface Refreshed {
-  readonly objects: World;
-  readonly fetched: readonly Named[];
-}
-
 /** Null if there are too many. */
 async function withNamed(
   request: KubeApi,
   references: readonly Reference[],
   world: World,
-): Promise<Refreshed | null> {
+): Promise<{ readonly objects: World; readonly fetched: readonly Named[] } | null> {
   const paths = new Map<string, { readonly list: 'tiers' | 'groups'; readonly name: string }>();
   for (const reference of references) {
     if (!('name' in reference) || reference.to === 'interfaceGroup') continue;

@@ -21,14 +21,9 @@ export type BuiltinChain = 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
 export interface IptablesTable {
   readonly name: IptablesTableName;
   /** Each jump is unconditional and the first rule of its built-in chain. */
-  readonly jumps: readonly Jump[];
+  readonly jumps: readonly { readonly from: BuiltinChain; readonly to: string }[];
   /** By name; every name begins with CHAIN_PREFIX. */
   readonly chains: ReadonlyMap<string, IptablesChain>;
-}
-
-interface Jump {
-  readonly from: BuiltinChain;
-  readonly to: string;
 }
 
 export interface IptablesChain {

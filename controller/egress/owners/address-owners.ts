@@ -124,15 +124,10 @@ export class AddressOwners {
   }
 }
 
-interface Received {
-  readonly report: NodeReport;
-  readonly at: number;
-}
-
 /** The last report of each agent, of which owners and statuses depend on the part of egress. */
 export class AgentReports {
   readonly #clock: Pick<Clock, 'now'>;
-  readonly #received = new Map<string, Received>();
+  readonly #received = new Map<string, { readonly report: NodeReport; readonly at: number }>();
 
   constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock;
