@@ -1,5 +1,8 @@
 /** A small Debian, by mmdebstrap, from where this machine gets its own. */
-import { output } from '../programs/command.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { output, unpackDebianPackage } from '../programs/command.ts';
 import { confined } from './buildah.ts';
 
 const SUITE = 'bookworm';
@@ -40,16 +43,49 @@ interface Debian {
   readonly archive: string;
   /** A folder that exists. */
   readonly temporary: string;
+  /**
+   * Packages of these architectures are unpacked, and their scripts are not run; default: those of
+   * this machine's are installed.
+   */
+  readonly unpackedFor?: readonly string[];
 }
 
 /** Makes it: a minute or two. */
-export async function makeDebian({ from, mmdebstrap, packages, archive, temporary }: Debian): Promise<void> {
+export async function makeDebian(debian: Debian): Promise<void> {
+  const { from, mmdebstrap, packages, archive, temporary, unpackedFor } = debian;
   const argv = [
-    ...['perl', mmdebstrap, '--variant=minbase'],
+    ...['perl', mmdebstrap],
+    ...(unpackedFor === undefined
+      ? ['--variant=minbase']
+      : ['--variant=extract', `--architectures=${unpackedFor.join(',')}`]),
     ...from.options.map((option) => `--aptopt=${option}`),
     ...(packages.length === 0 ? [] : [`--include=${packages.join(',')}`]),
     ...[SUITE, archive],
     ...(from.sources === '' ? [] : ['-']),
   ];
   await output(confined(argv), { stdin: from.sources, env: { ...process.env, TMPDIR: temporary } });
+}
+
+/**
+ * Unpacks packages and what they depend on into a folder: half a minute. Nothing is installed, in
+ * that folder neither: what packages' scripts make is missing.
+ *
+ * @param architectures Debian's names; the first is that of packages without `:ARCHITECTURE`
+ */
+export async function unpackDebian(
+  folder: string,
+  packages: readonly string[],
+  architectures: readonly string[],
+): Promise<void> {
+  const temporary = await mkdtemp(join(tmpdir(), 'nodewall-debian-'));
+  const archive = join(temporary, 'root.tar');
+  try {
+    await unpackDebianPackage('mmdebstrap', join(temporary, 'tools'));
+    const from = await debianSources();
+    const mmdebstrap = join(temporary, 'tools/usr/bin/mmdebstrap');
+    await makeDebian({ from, mmdebstrap, packages, archive, temporary, unpackedFor: architectures });
+    await output(['tar', '-xf', archive, '-C', folder]);
+  } finally {
+    await rm(temporary, { recursive: true });
+  }
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Finished } from '../../build/programs/command.ts';
 import { daemon } from '../cluster/daemon.ts';
+import { arm64Files, type GuestFiles } from './files.ts';
 import type { GuestKernel } from './kernel.ts';
 
 const MEMORY = '3072M';
@@ -16,17 +17,32 @@ const BY_PROCESSOR = ['-accel', 'kvm', '-cpu', 'host', '-smp', '2'];
  * The clock of an emulated guest counts instructions while it computes, 10⁹ a second: a busy
  * machine makes it slow, and no test late. Linux 5.10 does not boot so with two processors.
  */
-const EMULATED = [
-  ...['-accel', 'tcg,thread=single,tb-size=512', '-icount', 'shift=0', '-cpu', 'max', '-smp', '1'],
-];
-/** The kernel would measure its clock by the machine's. */
-const EMULATED_CLOCK = ['tsc_early_khz=1000000', 'tsc=reliable'];
+const EMULATED = ['-accel', 'tcg,thread=single,tb-size=512', '-icount', 'shift=0', '-smp', '1'];
+const MACHINES = {
+  amd64: {
+    program: 'qemu-system-x86_64',
+    machine: 'q35',
+    // The kernel would measure its clock by the machine's.
+    emulated: { cpu: 'max', words: ['tsc_early_khz=1000000', 'tsc=reliable'] },
+    words: ['console=ttyS0', 'edd=off'],
+  },
+  arm64: {
+    program: 'qemu-system-aarch64',
+    machine: 'virt',
+    emulated: { cpu: 'cortex-a72', words: [] },
+    words: ['console=ttyAMA0'],
+  },
+} as const;
+/** Of this machine, in Debian's words. */
+const OWN_PROCESSOR = process.arch === 'x64' ? 'amd64' : 'arm64';
 
 interface GuestOptions {
   /** Commands of sh, run by root in `/`. */
   readonly script: string;
   /** The guest is ended after that time. */
   readonly limitMs: number;
+  /** Folders beside the checkout that a guest with processors of another kind needs. */
+  readonly folders?: readonly string[];
 }
 
 interface GuestResult extends Finished {
@@ -41,14 +57,16 @@ interface GuestResult extends Finished {
  */
 export async function runInGuest(
   kernel: GuestKernel,
-  { script, limitMs }: GuestOptions,
+  { script, limitMs, folders = [] }: GuestOptions,
 ): Promise<GuestResult> {
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-guest-'));
   const job = join(folder, 'job');
   const socket = join(folder, 'root.socket');
   const consoleFile = join(folder, 'console');
   const files = daemon({ name: 'virtiofsd', argv: await virtiofsd(socket), logFile: join(folder, 'files') });
-  const argv = qemu(kernel, { job, socket, isEmulated: await areGuestsEmulated() });
+  const isEmulated = await isGuestEmulated(kernel.processor);
+  const shared = kernel.processor === OWN_PROCESSOR ? OWN_FILES : await arm64Files(folders);
+  const argv = qemu(kernel, { job, socket, isEmulated, shared });
   const guest = daemon({ name: 'qemu', argv, logFile: consoleFile });
   try {
     await mkdir(job);
@@ -79,6 +97,8 @@ export async function runInGuest(
   }
 }
 
+const OWN_FILES: GuestFiles = { root: '/', shown: [] };
+
 async function virtiofsd(socket: string): Promise<readonly string[]> {
   for (const program of VIRTIOFSD)
     if (await isThere(program))
@@ -90,22 +110,28 @@ interface Machine {
   readonly job: string;
   readonly socket: string;
   readonly isEmulated: boolean;
+  readonly shared: GuestFiles;
 }
 
-function qemu(kernel: GuestKernel, { job, socket, isEmulated }: Machine): readonly string[] {
-  const words = ['console=ttyS0', 'panic=1', 'loglevel=4', 'audit=0', 'mitigations=off', 'nokaslr'];
-  words.push('random.trust_cpu=on', 'cryptomgr.notests', 'edd=off', `modules=${kernel.modules}`);
-  if (isEmulated) words.push(...EMULATED_CLOCK);
+function qemu(kernel: GuestKernel, { job, socket, isEmulated, shared }: Machine): readonly string[] {
+  const { program, machine, emulated, words } = MACHINES[kernel.processor];
+  const commandLine = [
+    ...words,
+    ...['panic=1', 'loglevel=4', 'audit=0', 'mitigations=off', 'nokaslr', 'random.trust_cpu=on'],
+    ...['cryptomgr.notests', `modules=${kernel.modules}`, `system=${shared.root}`],
+    ...shared.shown.map(({ path, over }) => `show=${over === undefined ? path : `${path}:${over}`}`),
+    ...(isEmulated ? emulated.words : []),
+  ];
   return [
-    'qemu-system-x86_64',
-    ...(isEmulated ? EMULATED : BY_PROCESSOR),
-    ...['-machine', 'q35', '-m', MEMORY, '-nodefaults', '-no-reboot'],
+    program,
+    ...(isEmulated ? [...EMULATED, '-cpu', emulated.cpu] : BY_PROCESSOR),
+    ...['-machine', machine, '-m', MEMORY, '-nodefaults', '-no-reboot'],
     ...['-display', 'none', '-serial', 'stdio', '-device', 'virtio-rng-pci'],
     // virtiofsd reads and writes the guest's memory itself.
     ...['-object', `memory-backend-memfd,id=memory,size=${MEMORY},share=on`, '-numa', 'node,memdev=memory'],
     ...['-chardev', `socket,id=files,path=${socket}`, '-device', 'vhost-user-fs-pci,chardev=files,tag=root'],
     ...['-virtfs', `local,path=${job},mount_tag=job,security_model=none`],
-    ...['-kernel', kernel.image, '-initrd', kernel.initrd, '-append', words.join(' ')],
+    ...['-kernel', kernel.image, '-initrd', kernel.initrd, '-append', commandLine.join(' ')],
   ];
 }
 
@@ -113,7 +139,8 @@ function qemu(kernel: GuestKernel, { job, socket, isEmulated }: Machine): readon
  * Whether Debian's kernels cannot run by the processor itself. /dev/kvm alone does not tell:
  * kvm_pvm has it and runs kernels that were made for it alone.
  */
-export async function areGuestsEmulated(): Promise<boolean> {
+export async function isGuestEmulated(processor: GuestKernel['processor']): Promise<boolean> {
+  if (processor !== OWN_PROCESSOR) return true;
   const hasModule = (await isThere('/sys/module/kvm_intel')) || (await isThere('/sys/module/kvm_amd'));
   return !hasModule || !(await isThere('/dev/kvm', constants.R_OK | constants.W_OK));
 }

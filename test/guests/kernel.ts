@@ -5,13 +5,11 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { debianSources } from '../../build/images/mmdebstrap.ts';
-import type { KERNELS } from '../../build/manifests/compatibility/matrix.ts';
+import type { MatrixKernel } from '../../build/manifests/compatibility/matrix.ts';
 import { cached } from '../../build/programs/cache.ts';
 import { output, run, unpackDebianPackage } from '../../build/programs/command.ts';
 
-type Suite = (typeof KERNELS)[number]['debian'];
-
-export interface GuestKernel {
+export interface GuestKernel extends Pick<MatrixKernel, 'processor'> {
   readonly image: string;
   /** The folder that belongs at /usr/lib/modules. */
   readonly modules: string;
@@ -24,38 +22,46 @@ const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const TO_ROOT = ['virtio_pci', 'virtiofs', '9pnet_virtio', '9p', 'overlay'];
 
 /** The suite's kernel, from where this machine gets its own Debian: the first time some minutes. */
-export async function guestKernel(suite: Suite): Promise<GuestKernel> {
-  const hash = createHash('sha256').update(suite);
+export async function guestKernel({ name, debian, processor }: MatrixKernel): Promise<GuestKernel> {
+  const hash = createHash('sha256').update(name);
   for (const file of [import.meta.filename, INIT]) hash.update(await readFile(file));
-  const key = `${suite}-${hash.digest('hex').slice(0, 16)}`;
+  const key = `${name}-${hash.digest('hex').slice(0, 16)}`;
   const folder = await cached('guestkernel', key, async (fresh) => {
-    process.stderr.write(`guests: fetching the kernel of Debian ${suite}, once\n`);
-    const unpacked = await unpackKernel(suite, fresh);
+    process.stderr.write(`guests: fetching the kernel of Debian ${debian}, ${processor}, once\n`);
+    const unpacked = join(fresh, 'unpacked');
+    await withApt(debian, processor, async (apt) => {
+      await unpackKernel(`linux-image-${processor}`, { apt, unpacked, folder: fresh });
+      await unpackDebianPackage('busybox-static', join(unpacked, 'busybox'), apt);
+    });
     await makeInitrd(unpacked, fresh);
     await rm(unpacked, { recursive: true });
   });
   return {
+    processor,
     image: join(folder, 'vmlinuz'),
     modules: join(folder, 'lib/modules'),
     initrd: join(folder, 'initrd.gz'),
   };
 }
 
-/** Puts `vmlinuz` and `lib/modules` into the folder. Returns a folder that has more. */
-async function unpackKernel(suite: Suite, folder: string): Promise<string> {
-  const unpacked = join(folder, 'unpacked');
-  await withApt(suite, async (apt) => {
-    const depends = await output(['apt-cache', ...apt, 'depends', 'linux-image-amd64']);
-    const image = /Depends: (linux-image-\d\S+)/.exec(depends)?.[1];
-    if (image === undefined)
-      throw new Error(`linux-image-amd64 of Debian ${suite} names no image:\n${depends}`);
-    // From 7.x on the image's package is empty, and needs one of the kernel and one of the modules.
-    const parts = await output(['apt-cache', ...apt, 'depends', image]);
-    const names = [...parts.matchAll(/Depends: (linux-(?:binary|modules)-\S+)/g)].map(
-      ([, name]) => name ?? '',
-    );
-    for (const name of [image, ...names]) await unpackDebianPackage(name, unpacked, apt);
-  });
+interface Unpacking {
+  /** Options for apt. */
+  readonly apt: readonly string[];
+  /** Folder for whole packages. */
+  readonly unpacked: string;
+  /** Gets `vmlinuz` and `lib/modules`. */
+  readonly folder: string;
+}
+
+/** Unpacks the kernel that a package without files depends on. */
+async function unpackKernel(name: string, { apt, unpacked, folder }: Unpacking): Promise<void> {
+  const depends = await output(['apt-cache', ...apt, 'depends', name]);
+  const image = /Depends: (linux-image-\d\S+)/.exec(depends)?.[1];
+  if (image === undefined) throw new Error(`${name} names no image:\n${depends}`);
+  // From 7.x on the image's package is empty, and needs one of the kernel and one of the modules.
+  const parts = await output(['apt-cache', ...apt, 'depends', image]);
+  const names = [...parts.matchAll(/Depends: (linux-(?:binary|modules)-\S+)/g)].map(([, part]) => part ?? '');
+  for (const part of [image, ...names]) await unpackDebianPackage(part, unpacked, apt);
   const modules = await firstThere(join(unpacked, 'usr/lib/modules'), join(unpacked, 'lib/modules'));
   const [release = ''] = await readdir(modules);
   const boot = await firstThere(join(unpacked, `boot/vmlinuz-${release}`), join(modules, release, 'vmlinuz'));
@@ -63,18 +69,21 @@ async function unpackKernel(suite: Suite, folder: string): Promise<string> {
   await mkdir(join(folder, 'lib'));
   await output(['mv', modules, join(folder, 'lib/modules')]);
   await output(['depmod', '-b', folder, release]);
-  return unpacked;
 }
 
 /** Runs something with options for apt, by which it knows the packages of the suite alone. */
-async function withApt(suite: Suite, body: (options: readonly string[]) => Promise<void>): Promise<void> {
+async function withApt(
+  suite: string,
+  processor: string,
+  body: (options: readonly string[]) => Promise<void>,
+): Promise<void> {
   const { sources } = await debianSources();
   const mirror = /^deb (\S+) bookworm main$/m.exec(sources)?.[1];
   if (mirror === undefined) throw new Error('kernels of guests need a Debian 12 with apt sources');
   const scratch = await mkdtemp(join(tmpdir(), 'nodewall-apt-'));
   try {
     const list = join(scratch, 'sources.list');
-    await writeFile(list, `deb [signed-by=${KEYRING}] ${mirror} ${suite} main\n`);
+    await writeFile(list, `deb [arch=${processor} signed-by=${KEYRING}] ${mirror} ${suite} main\n`);
     await mkdir(join(scratch, 'lists/partial'), { recursive: true });
     const settings = {
       'Dir::Etc::SourceList': list,
@@ -83,6 +92,8 @@ async function withApt(suite: Suite, body: (options: readonly string[]) => Promi
       'Dir::Cache::pkgcache': '',
       'Dir::Cache::srcpkgcache': '',
       'APT::Sandbox::User': 'root',
+      'APT::Architecture': processor,
+      'APT::Architectures': processor,
       'Acquire::Languages': 'none',
     };
     const options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
@@ -98,7 +109,6 @@ async function makeInitrd(scratch: string, folder: string): Promise<void> {
   const root = join(scratch, 'initrd');
   for (const name of ['bin', 'modules', 'dev', 'proc', 'lower', 'writes', 'root'])
     await mkdir(join(root, name), { recursive: true });
-  await unpackDebianPackage('busybox-static', join(scratch, 'busybox'));
   await cp(await firstThere(...busyboxIn(scratch)), join(root, 'bin/busybox'));
   await cp(INIT, join(root, 'init'));
   const [release = ''] = await readdir(join(folder, 'lib/modules'));

@@ -1,14 +1,14 @@
 /**
  * Every suite of the matrix in a fresh guest with each kernel; each result is recorded for
- * docs/compatibility.md. `NODEWALL_GUESTS=bookworm,trixie` takes the kernels of these suites of
- * Debian, `NODEWALL_GUEST_SUITES=demo,verdicts` these rows; mocha's `--grep` takes cells too.
+ * docs/compatibility.md. `NODEWALL_GUESTS=bookworm,trixie-arm64` takes these kernels,
+ * `NODEWALL_GUEST_SUITES=demo,verdicts` these rows; mocha's `--grep` takes cells too.
  */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { KERNELS, MATRIX_SUITES, type MatrixSuite } from '../../build/manifests/compatibility/matrix.ts';
 import { type Outcome, recordResult } from '../../build/manifests/compatibility/results.ts';
 import { ofMocha, ofProgram, ofUnfinished, revision } from '../outcome.ts';
-import { areGuestsEmulated, runInGuest } from './guest.ts';
+import { isGuestEmulated, runInGuest } from './guest.ts';
 import { guestKernel } from './kernel.ts';
 
 const CHECKOUT = join(import.meta.dirname, '../..');
@@ -21,15 +21,18 @@ const FETCH_LIMIT = 20 * MINUTE;
 const isNamed = (list: string | undefined, name: string): boolean =>
   list === undefined || list.split(',').includes(name);
 const { NODEWALL_GUESTS: kernelNames, NODEWALL_GUEST_SUITES: suiteNames } = process.env;
+const { NODEWALL_BUNDLE: program } = process.env;
+/** The folder with the program as it is installed (test/with-bundle.ts). */
+const BUNDLES = program === undefined ? [] : [dirname(dirname(program))];
 
-for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one.debian)))
-  describe(title, function () {
+for (const kernel of KERNELS.filter(({ name }) => isNamed(kernelNames, name)))
+  describe(kernel.title, function () {
     this.timeout(BOOT_LIMIT + FETCH_LIMIT);
     let release = '';
 
     before(async () => {
       const script = 'uname -r; for m in wireguard vxlan veth nf_tables ip_set; do modprobe $m; done; exit 7';
-      const guest = await runInGuest(await guestKernel(debian), { script, limitMs: BOOT_LIMIT });
+      const guest = await runInGuest(await guestKernel(kernel), { script, limitMs: BOOT_LIMIT });
       assert.deepEqual([guest.code, guest.stderr], [7, '']);
       release = guest.stdout.trim();
       process.stdout.write(`      Linux ${release}\n`);
@@ -40,8 +43,8 @@ for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one
         const limitMs = suite.minutes * MINUTE;
         this.timeout(limitMs + MINUTE);
         const date = new Date().toISOString().slice(0, 10);
-        const isEmulated = await areGuestsEmulated();
-        const cell = { kernel: debian, suite: suite.name, release, isEmulated, date };
+        const isEmulated = await isGuestEmulated(kernel.processor);
+        const cell = { kernel: kernel.name, suite: suite.name, release, isEmulated, date };
         const at = await revision();
         const { text, ...outcome } = await run(suite);
         recordResult({ ...cell, revision: at, ...outcome });
@@ -51,7 +54,8 @@ for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one
     async function run(suite: MatrixSuite): Promise<Outcome & { text: string }> {
       try {
         const limitMs = suite.minutes * MINUTE;
-        const guest = await runInGuest(await guestKernel(debian), { script: scriptOf(suite), limitMs });
+        const options = { script: scriptOf(suite), limitMs, folders: BUNDLES };
+        const guest = await runInGuest(await guestKernel(kernel), options);
         const text = guest.stdout + guest.stderr;
         const outcome = guest.counts === '' ? ofProgram(guest.code, text) : ofMocha(guest.counts, text);
         return { ...outcome, text };
@@ -64,7 +68,6 @@ for (const { debian, title } of KERNELS.filter((one) => isNamed(kernelNames, one
 
 /** Errors of ICMP have a limit for the whole machine before Linux 6.12. */
 function scriptOf({ run, hasVariations }: MatrixSuite): string {
-  const { NODEWALL_BUNDLE: bundle } = process.env;
   const command =
     'program' in run
       ? `node ${run.program.join(' ')}`
@@ -73,7 +76,7 @@ function scriptOf({ run, hasVariations }: MatrixSuite): string {
 cd '${CHECKOUT}'
 export PATH="$PWD/node_modules/node/bin:$PWD/node_modules/.bin:$PATH"
 export NODE_COMPILE_CACHE="$PWD/node_modules/.cache/nodewall"
-${bundle === undefined ? '' : `export NODEWALL_BUNDLE='${bundle}'`}
+${program === undefined ? '' : `export NODEWALL_BUNDLE='${program}'`}
 ${hasVariations === true ? 'export NODEWALL_VARIATIONS=1' : ''}
 sysctl -qw net.ipv4.icmp_msgs_per_sec=1000000 net.ipv4.icmp_msgs_burst=1000000
 ${command}

@@ -3,18 +3,23 @@
  * clusters have versions.ts for columns.
  */
 
-interface MatrixKernel {
+export interface MatrixKernel {
+  readonly name: string;
   /** Debian's name of the suite that the kernel is from. */
   readonly debian: string;
+  /** Debian's name of the processors. */
+  readonly processor: 'amd64' | 'arm64';
   readonly title: string;
 }
 
-export const KERNELS = [
-  { debian: 'bullseye', title: 'Debian 11, Linux 5.10' },
-  { debian: 'bookworm', title: 'Debian 12, Linux 6.1' },
-  { debian: 'trixie', title: 'Debian 13, Linux 6.12' },
-  { debian: 'sid', title: 'Debian sid, the newest' },
-] as const satisfies readonly MatrixKernel[];
+export const KERNELS: readonly MatrixKernel[] = [
+  { name: 'bullseye', debian: 'bullseye', processor: 'amd64', title: 'Debian 11, Linux 5.10' },
+  { name: 'bookworm', debian: 'bookworm', processor: 'amd64', title: 'Debian 12, Linux 6.1' },
+  { name: 'trixie', debian: 'trixie', processor: 'amd64', title: 'Debian 13, Linux 6.12' },
+  { name: 'sid', debian: 'sid', processor: 'amd64', title: 'Debian sid, the newest' },
+  { name: 'bookworm-arm64', debian: 'bookworm', processor: 'arm64', title: 'Debian 12 on arm64' },
+  { name: 'trixie-arm64', debian: 'trixie', processor: 'arm64', title: 'Debian 13 on arm64' },
+];
 
 export interface MatrixSuite {
   readonly name: string;

@@ -8,10 +8,10 @@ const HEAD = `# Compatibility
 
 <!-- Made from build/manifests/compatibility by \`npm run generate\`; edit there. -->
 
-Suites of the project in virtual machines with other kernels, those of Debian's releases; the system beside them is the
-same in all, Debian 12. Each cell has the number of tests, the date, and the revision of the repository (\`+\`: with
-changes that were not committed). \`npm run test:long -- guests\` runs them and records the results here
-([test/guests](../test/guests/README.md)).
+Suites of the project in virtual machines with other kernels, those of Debian's releases, and with another kind of
+processor; the system beside them is the same in all, Debian 12. Each cell has the number of tests, the date, and the
+revision of the repository (\`+\`: with changes that were not committed). \`npm run test:long -- guests\` runs them and
+records the results here ([test/guests](../test/guests/README.md)).
 
 A cell that says "not run" claims nothing. The suites run on the machine of the developers too (Linux 6.18) with each
 \`npm test\`, as far as its kernel has what they need; of \`others\` one of each kind.
@@ -44,7 +44,7 @@ interface CompatibilityResults {
 /** Equal results are equal bytes. */
 export function compatibilityPage({ cells, clusters, connections }: CompatibilityResults): string {
   const matrix = table(
-    ['suite', ...KERNELS.map(({ debian, title }) => headOf(title, debian, cells))],
+    ['suite', ...KERNELS.map(({ name, title }) => headOf(title, name, cells))],
     MATRIX_SUITES.map(({ name, shows }) => [`**${name}**: ${shows}`, ...cellsOf(name, cells)]),
   );
   return [
@@ -84,14 +84,14 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 /** A kernel's title, with the releases that were tried. */
-function headOf(title: string, debian: string, cells: readonly Cell[]): string {
-  const releases = cells.filter(({ kernel }) => kernel === debian).map(({ release }) => release);
+function headOf(title: string, name: string, cells: readonly Cell[]): string {
+  const releases = cells.filter(({ kernel }) => kernel === name).map(({ release }) => release);
   return [title, ...[...new Set(releases)].sort()].join('<br>');
 }
 
-function cellsOf(name: string, cells: readonly Cell[]): string[] {
-  return KERNELS.map(({ debian }) =>
-    textOf(cells.find(({ kernel, suite }) => kernel === debian && suite === name)),
+function cellsOf(suiteName: string, cells: readonly Cell[]): string[] {
+  return KERNELS.map(({ name }) =>
+    textOf(cells.find(({ kernel, suite }) => kernel === name && suite === suiteName)),
   );
 }
 

@@ -27,7 +27,7 @@ export interface Recorded extends Outcome {
 
 /** The outcome of one suite with one kernel. */
 export interface Cell extends Recorded {
-  /** MatrixKernel's `debian`, and MatrixSuite's `name`. */
+  /** The names of MatrixKernel and MatrixSuite. */
   readonly kernel: string;
   readonly suite: string;
   /** As `uname -r` prints it. */
@@ -91,8 +91,8 @@ function write(file: URL, cells: readonly Recorded[]): void {
 export function mergeResult(cells: readonly Cell[], cell: Cell): Cell[] {
   const isOther = ({ kernel, suite }: Cell): boolean => kernel !== cell.kernel || suite !== cell.suite;
   const all = [...cells.filter(isOther), cell];
-  return MATRIX_SUITES.flatMap(({ name }) =>
-    KERNELS.flatMap(({ debian }) => all.filter(({ kernel, suite }) => kernel === debian && suite === name)),
+  return MATRIX_SUITES.flatMap((one) =>
+    KERNELS.flatMap(({ name }) => all.filter(({ kernel, suite }) => kernel === name && suite === one.name)),
   );
 }
 
