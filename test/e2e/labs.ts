@@ -31,12 +31,14 @@ class SharedLab<L extends { close(): Promise<void> }> {
     let lab: L | null = null;
     this.#users++;
     const started = () => this.started();
+    const left = () => (--this.#users === 0 ? this.#close() : undefined);
     before(async function () {
+      // Behind the suite's own, which still need the lab.
+      this.test?.parent?.afterAll(left);
       // The first one on a machine builds programs.
       this.timeout(1_800_000);
       lab = await started();
     });
-    after(() => (--this.#users === 0 ? this.#close() : undefined));
     return () => lab ?? assert.fail('no test runs');
   }
 
