@@ -204,6 +204,11 @@ export interface NodeState {
    */
   readonly localPods?: AddressSet;
   /**
+   * Names of VRF devices that send without a queue. The agent adds them: they are neither on the
+   * wire nor saved. Absent: none are known.
+   */
+  readonly vrfs?: readonly string[];
+  /**
    * Further entries of the failsafe list of egress: the control plane as the agent reaches it. The
    * agent adds them: they are neither on the wire nor saved. Absent: none.
    */

@@ -49,8 +49,8 @@ async function transactionOf(given: NodeState, config: Config, options: DumpOpti
     const kind = DATAPLANES[config.dataplane === 'auto' ? 'nftables' : config.dataplane];
     return (await kind.text()).firstTransaction(given, config);
   }
-  const { withLocalPodsNow } = await import('../agent/run/interface-groups.ts');
-  const state = await withLocalPodsNow(given, config);
+  const { withInterfacesNow } = await import('../agent/run/interface-groups.ts');
+  const state = await withInterfacesNow(given, config);
   const digests = async (): Promise<Record<string, string>> =>
     stateDir === undefined ? {} : savedDigests(stateDir);
   return withKernel(async (kernel) => {

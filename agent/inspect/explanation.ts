@@ -45,8 +45,8 @@ export async function explanationOf(
 async function towards(state: NodeState, config: Config, flow: Flow): Promise<NodeState> {
   if (flow.direction !== 'egress' || flow.interfaceGroup !== undefined) return state;
   // Loaded here, as most flows need nothing of the kernel.
-  const { withLocalPodsNow } = await import('../run/interface-groups.ts');
-  return withLocalPodsNow(state, config).catch(() => state);
+  const { withInterfacesNow } = await import('../run/interface-groups.ts');
+  return withInterfacesNow(state, config).catch(() => state);
 }
 
 /** The state with the addresses of names as last saved. */

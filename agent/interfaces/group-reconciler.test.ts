@@ -20,6 +20,8 @@ interface Watched {
   readonly changed: InterfaceGroupChange[][];
   readonly refused: string[];
   readonly failed: string[];
+  /** The names of the links, as often as they were reported. */
+  readonly known: readonly string[];
   readonly clock: ReturnType<typeof fakeClock>;
   /** Gives an interface an address of its own; no event says so. */
   attach(name: string): void;
@@ -43,6 +45,7 @@ function watched(
   let held = remembered;
   const clock = fakeClock();
   const attached = new Map<number, LinkAttachment>();
+  const known: string[] = [];
   reconciler = new GroupReconciler({
     links: fake,
     classify,
@@ -51,6 +54,7 @@ function watched(
     clock,
     events: {
       changed: (changes) => void changed.push([...changes]),
+      known: (all) => void known.push(Array.from(all, ({ name }) => name).join(' ')),
       owned(now) {
         held = now;
       },
@@ -65,6 +69,7 @@ function watched(
     changed,
     refused,
     failed,
+    known,
     clock,
     attach: (name) => void attached.set(fake.link(name).index, { by: 'address', gateways: [] }),
     held: () => held,
@@ -90,6 +95,18 @@ describe('GroupReconciler', () => {
     it_.links.add('eth0');
     await it_.reconciler.reconcileAll();
     assert.deepEqual([group('veth1'), group('eth0')], [8, 0]);
+  });
+
+  it('reports the links at start, and after each burst of events', async () => {
+    it_.links.add('eth0');
+    await it_.settle();
+    assert.equal(it_.known.at(-1), 'lo eth0');
+    it_.links.add('red', { kind: 'vrf' });
+    await it_.settle();
+    assert.equal(it_.known.at(-1), 'lo eth0 red');
+    it_.links.remove(it_.links.link('eth0').index);
+    await it_.settle();
+    assert.equal(it_.known.at(-1), 'lo red');
   });
 
   for (const from of ['here', 'there'] as const) {

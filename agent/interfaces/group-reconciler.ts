@@ -27,6 +27,8 @@ export interface InterfaceGroupChange {
 export interface GroupReconcilerEvents {
   /** The changes that one burst of events led to. */
   changed(changes: readonly InterfaceGroupChange[]): void;
+  /** The links as far as they are known; called after each reading, and each burst of events. */
+  known(links: Iterable<Link>): void;
   /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
   owned(owned: readonly OwnedGroup[]): void;
   /** The kernel refused a change; it is retried at the next lookAtAll(). */
@@ -258,6 +260,7 @@ export class GroupReconciler {
 
   async #settle(): Promise<void> {
     await this.#readSuspects();
+    this.#options.events.known(this.#table.values());
     if (this.#isFirst) this.#recall();
     this.#letGo();
     const changes = this.#changes(await this.#attachments.now());
@@ -386,7 +389,7 @@ function isPair({ kind }: Link): boolean {
   return kind !== null && PAIR_KINDS.includes(kind);
 }
 
-/** The fields that a group may depend on, and whether it is up. */
+/** The fields that a group or a rule may depend on, and whether it is up. */
 const FIELDS = [
   'name',
   'kind',
@@ -396,6 +399,7 @@ const FIELDS = [
   'peerNamespace',
   'isLoopback',
   'isUp',
+  'hasQueue',
 ] as const satisfies readonly (keyof Link)[];
 
 function isSame(a: Link, b: Link): boolean {

@@ -335,6 +335,7 @@ function anonymousBytes(match: Match): number {
     case 'tcpNotFirst':
     case 'local':
     case 'vrf':
+    case 'toVrf':
     case 'toMany':
     case 'notEther':
     case 'etherHeader':

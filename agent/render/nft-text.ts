@@ -208,6 +208,8 @@ function matchText(match: Match): string {
       return `fib ${match.field} type local`;
     case 'vrf':
       return 'meta iifkind "vrf"';
+    case 'toVrf':
+      return `meta oifkind "vrf" oifname ${nftQuote(match.device)}`;
     case 'toMany':
       return 'meta pkttype != host';
     case 'notEther':

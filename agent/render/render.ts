@@ -182,6 +182,7 @@ function renderTraffic(traffic: IndexTraffic, share: Share, context: RenderConte
         podIndexes: podParts.map(({ name }) => name),
         nameServers,
         deadline: deadline.rules,
+        vrfs: state.vrfs ?? [],
         localPods: podMatches,
         tunnel: extra.exempt[BASE_CHAINS[traffic].direction],
       }),

@@ -178,6 +178,8 @@ export type Match =
   | { readonly match: 'local'; readonly field: 'saddr' | 'daddr' }
   /** meta iifkind "vrf": the packet is in a VRF. */
   | { readonly match: 'vrf' }
+  /** meta oifkind "vrf" oifname DEVICE: the packet leaves by this VRF device. */
+  | { readonly match: 'toVrf'; readonly device: string }
   /** meta pkttype != host: a multicast or a broadcast. */
   | { readonly match: 'toMany' }
   /** meta iiftype != ether: the packet came in by an interface without Ethernet headers. */

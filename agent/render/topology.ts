@@ -5,6 +5,7 @@ import type { Direction } from '../../apis/objects.ts';
 import { type Cidr, FAMILIES, type Family, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
+import { firstPasses } from './first-pass.ts';
 import { comment, ruleText } from './nft-text.ts';
 import {
   type BaseChain,
@@ -175,6 +176,8 @@ interface BaseParts extends Pick<Known, 'localPods' | 'tunnel'> {
   readonly nameServers: readonly string[];
   /** Rules after all exemptions and before all indexes. */
   readonly deadline: readonly NftRule[];
+  /** Names of the VRF devices that the node's own packets pass first. */
+  readonly vrfs: readonly string[];
 }
 
 /**
@@ -185,7 +188,7 @@ interface BaseParts extends Pick<Known, 'localPods' | 'tunnel'> {
 export function baseChains(
   traffic: IndexTraffic,
   config: Config,
-  { before, first, indexes, podIndexes, nameServers, deadline, localPods, tunnel }: BaseParts,
+  { before, first, indexes, podIndexes, nameServers, deadline, vrfs, localPods, tunnel }: BaseParts,
 ): Chain[] {
   const known = { config, localPods, tunnel };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
@@ -202,8 +205,10 @@ export function baseChains(
     const copied = direction === 'ingress' ? ownCopies(config) : { rules: [], chains: [] };
     const toPods = isJudged ? toLocalPods(config, localPods, podIndexes) : [];
     const exempted = [...exempt, ...copied.rules, ...deadline];
-    const own = [...before, ...rules, accepted, ...first, ...exempted, ...toPods, ...jumps];
-    return [{ ...plainChain(name, own), base }, ...chains, ...copied.chains];
+    const passes = direction === 'egress' ? firstPasses(config, vrfs) : { rules: [], chains: [] };
+    const early = [...before, ...rules, accepted, ...passes.rules, ...first];
+    const own = [...early, ...exempted, ...toPods, ...jumps];
+    return [{ ...plainChain(name, own), base }, ...chains, ...passes.chains, ...copied.chains];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
   // connections: there is none while no rule needs it.

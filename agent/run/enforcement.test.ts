@@ -24,6 +24,7 @@ import { envelopeOf, withResolved } from '../apply/envelope.ts';
 import { RefusedError } from '../apply/reconciler-interface.ts';
 import type { DataplaneOptions, Running } from '../dataplane/dataplane.ts';
 import type { AgentExtension } from '../extension/agent-extension.ts';
+import { NO_VRFS } from '../interfaces/vrfs.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
@@ -137,8 +138,9 @@ describe('the enforcement of an agent', () => {
       ...DEFAULT_CONFIG,
       names: { ...DEFAULT_CONFIG.names, servers: [dns.server], learn: false },
     };
-    const interfaces: Pick<InterfaceGroups, 'localPods' | 'nodeHas'> = {
+    const interfaces: Pick<InterfaceGroups, 'localPods' | 'vrfs' | 'nodeHas'> = {
       async nodeHas() {},
+      vrfs: NO_VRFS,
       localPods: {
         now: () => localPods,
         listen(changed) {

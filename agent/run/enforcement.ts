@@ -29,7 +29,7 @@ import type { KeptFlows } from './flow-inventory.ts';
 import { FlushServer } from './flush-server.ts';
 import { type GuardHooks, hasGuard, openGuard } from './guarded.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
-import { type Layer, Layers, localPodsOverlay, nameOverlay, type PassOn } from './layers.ts';
+import { interfaceOverlay, type Layer, Layers, nameOverlay, type PassOn } from './layers.ts';
 import { recording } from './recording.ts';
 import { type StateStore, usedLinkGroups, withLastLinkGroups } from './state-store.ts';
 
@@ -100,7 +100,7 @@ export async function startEnforcement(parts: EnforcementOptions): Promise<Enfor
     submit: (envelope) => running.enforcer.submit(envelope),
     idle: () => running.enforcer.idle(),
   });
-  const local = layers.put(localPodsOverlay(interfaces.localPods, layers.next));
+  const local = layers.put(interfaceOverlay(interfaces, layers.next));
   const added = extension === null ? null : layers.put(await extension.layer(layers.next));
   const save = saving(parts, config, running);
   layers.put(recorded({ records, established, save, running, extension }, layers.next));

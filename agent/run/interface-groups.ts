@@ -21,6 +21,7 @@ import {
   routedOutBy,
   WatchedLocalPods,
 } from '../interfaces/local-pods.ts';
+import { NO_VRFS, type Vrfs, vrfsOf, WatchedVrfs } from '../interfaces/vrfs.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { interfaceLog } from './interface-log.ts';
@@ -37,6 +38,7 @@ export interface InterfaceGroups {
   nameOf(index: number): string | null;
   groupOf(index: number): number | null;
   readonly localPods: LocalPods;
+  readonly vrfs: Vrfs;
   /**
    * Sets the addresses of the Node object. An interface that has one of them attaches the node
    * itself, also if a CNI gives its interfaces such a name.
@@ -90,6 +92,7 @@ export async function keepInterfaceGroups({
       nameOf: () => null,
       groupOf: () => null,
       localPods: NO_LOCAL_PODS,
+      vrfs: NO_VRFS,
       nodeHas: async () => undefined,
       close: () => saved.close(),
     };
@@ -112,6 +115,7 @@ interface KeptGroupsOptions {
 
 class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
+  readonly vrfs = new WatchedVrfs();
   readonly #options: KeptGroupsOptions;
   readonly #groups: LinkSocket;
   readonly #network: RouteSocket;
@@ -146,6 +150,7 @@ class KeptGroups implements InterfaceGroups {
       attachments: () => readAttachments(this.#network, this.#declared),
       events: {
         ...said,
+        known: (links) => this.vrfs.update(links),
         owned: (held) => saved.save(held),
         changed: (changes) => {
           said.changed(changes);
@@ -264,9 +269,11 @@ export async function attachmentsNow(declared: readonly string[] | null): Promis
   }
 }
 
-/** The state with the destinations routed to local pods as they are now. */
-export async function withLocalPodsNow(state: NodeState, config: Config): Promise<NodeState> {
-  return { ...state, localPods: localPodsSet(podRoutes(await listLinks(), await readRoutes(), config)) };
+/** The state with what the interfaces add to it, as they are now. */
+export async function withInterfacesNow(state: NodeState, config: Config): Promise<NodeState> {
+  const links = await listLinks();
+  const localPods = localPodsSet(podRoutes(links, await readRoutes(), config));
+  return { ...state, localPods, vrfs: vrfsOf(links) };
 }
 
 /** The facts of this machine as they are now, read from the kernel. */

@@ -14,7 +14,7 @@ interface InterfaceLogOptions {
 }
 
 /** The log of interface groups. */
-export function interfaceLog(options: InterfaceLogOptions): Omit<GroupReconcilerEvents, 'owned'> {
+export function interfaceLog(options: InterfaceLogOptions): Omit<GroupReconcilerEvents, 'owned' | 'known'> {
   const { node, config, log } = options;
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;

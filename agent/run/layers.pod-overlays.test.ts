@@ -1,26 +1,28 @@
 import assert from 'node:assert/strict';
 import type { AddressSet } from '../../apis/compiled.ts';
+import { BARE } from '../../test/fake/fake-links.ts';
 import { addressSet, stateOf } from '../../test/fake/node-state.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
-import { localPodsOverlay } from './layers.ts';
+import type { LocalPods } from '../interfaces/local-pods.ts';
+import { NO_VRFS, type Vrfs, WatchedVrfs } from '../interfaces/vrfs.ts';
+import { interfaceOverlay } from './layers.ts';
 
-describe('localPodsOverlay', () => {
+describe('interfaceOverlay', () => {
   const first = addressSet('local-pods');
   const second = addressSet('local-pods');
   let now: AddressSet | null;
   let listeners: Set<() => void>;
   let submitted: Envelope[];
-  const overlaid = () =>
-    localPodsOverlay(
-      {
-        now: () => now,
-        listen(changed) {
-          listeners.add(changed);
-          return () => listeners.delete(changed);
-        },
+  const overlaid = (vrfs: Vrfs = NO_VRFS) => {
+    const localPods: LocalPods = {
+      now: () => now,
+      listen(changed) {
+        listeners.add(changed);
+        return () => void listeners.delete(changed);
       },
-      (envelope) => submitted.push(envelope),
-    );
+    };
+    return interfaceOverlay({ localPods, vrfs }, (envelope) => submitted.push(envelope));
+  };
   const become = (set: AddressSet) => {
     now = set;
     for (const changed of listeners) changed();
@@ -58,5 +60,27 @@ describe('localPodsOverlay', () => {
     overlay.close();
     become(first);
     assert.equal(submitted.length, 3);
+  });
+
+  it('does so with the devices of VRFs, known or not which routes there are', () => {
+    const vrfs = new WatchedVrfs();
+    const overlay = overlaid(vrfs);
+    overlay.submit(envelopeOf(stateOf([])));
+    const red = { ...BARE, index: 2, name: 'red', kind: 'vrf' };
+    vrfs.update([red]);
+    become(first);
+    vrfs.update([]);
+    assert.deepEqual(
+      submitted.map(({ resolved }) => [resolved.vrfs, resolved.localPods === first]),
+      [
+        [undefined, false],
+        [['red'], false],
+        [['red'], true],
+        [[], true],
+      ],
+    );
+    overlay.close();
+    vrfs.update([red]);
+    assert.equal(submitted.length, 4);
   });
 });

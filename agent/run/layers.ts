@@ -4,6 +4,7 @@ import { nameResolver } from '../../apis/names.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { type Envelope, withResolved } from '../apply/envelope.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
+import type { Vrfs } from '../interfaces/vrfs.ts';
 import type { FqdnResolverOptions, WatchedNames } from '../names/names.ts';
 import { hostAddresses } from './machine-addresses.ts';
 
@@ -64,32 +65,41 @@ export class Layers {
   }
 }
 
-interface LocalPodsOverlay extends Layer {
+interface InterfaceOverlay extends Layer {
   over(state: NodeState): NodeState;
   close(): void;
 }
 
+interface InterfaceParts {
+  readonly localPods: LocalPods;
+  readonly vrfs: Vrfs;
+}
+
 /**
- * Adds the destinations routed to local pods to states, and passes the latest on again when they
- * change.
+ * Adds to states the destinations routed to local pods, and the devices of VRFs, and passes the
+ * latest on again when they change.
  */
-export function localPodsOverlay(pods: LocalPods, next: PassOn): LocalPodsOverlay {
+export function interfaceOverlay(parts: InterfaceParts, next: PassOn): InterfaceOverlay {
   let latest: Envelope | null = null;
   function over(state: NodeState): NodeState {
-    const localPods = pods.now();
-    return localPods === null ? state : { ...state, localPods };
+    const localPods = parts.localPods.now();
+    const vrfs = parts.vrfs.now();
+    if (localPods === null && vrfs.length === 0) return state;
+    return { ...state, ...(localPods === null ? {} : { localPods }), vrfs };
   }
   function pass(): void {
     if (latest !== null) next(withResolved(latest, over(latest.resolved)));
   }
-  const close = pods.listen(pass);
+  const stops = [parts.localPods.listen(pass), parts.vrfs.listen(pass)];
   return {
     over,
     submit(envelope) {
       latest = envelope;
       pass();
     },
-    close,
+    close() {
+      for (const stop of stops) stop();
+    },
   };
 }
 

@@ -189,6 +189,7 @@ export const BARE: Omit<ReadLink, 'index' | 'name'> = {
   peerNamespace: null,
   isLoopback: false,
   isUp: false,
+  hasQueue: false,
   mtu: 1500,
   mac: new Uint8Array(6),
   vxlan: null,

@@ -189,7 +189,8 @@ export function toRead(object: RouteObject): ReadObject {
 }
 
 function toReadLink(link: RouteLink): ReadLink {
-  return { ...link, master: null, peer: null, peerNamespace: null, isLoopback: link.name === 'lo' };
+  const rest = { master: null, peer: null, peerNamespace: null, hasQueue: false };
+  return { ...link, ...rest, isLoopback: link.name === 'lo' };
 }
 
 /** What no two objects have in common. */

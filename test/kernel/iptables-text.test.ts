@@ -134,6 +134,7 @@ const MATCHES: readonly (readonly Match[])[] = [
   [{ match: 'ctEstablished' }],
   [{ match: 'ctDnat' }, { match: 'ctConfirmed' }],
   [{ match: 'dnsAnswer' }],
+  [{ match: 'toVrf', device: 'red-7.x_0' }],
   [{ match: 'ctUntracked' }, { match: 'tcpNotFirst' }, TCP('sport', [53, 53])],
   [{ match: 'loopback', field: 'iif' }, TCP('dport', [1, 65535])],
   [TCP('dport', [0, 0])],

@@ -3,7 +3,7 @@ import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/rende
 import { type Cidr, type Family, lastAddress } from '../../lib/net/address.ts';
 import { unpackMachine32 } from '../../lib/net/bytes.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
-import type { Packet } from './packet.ts';
+import { type Packet, VRF } from './packet.ts';
 
 /**
  * Whether a packet meets one match. Implied conditions are those that nft 1.0.6 puts in front (seen
@@ -77,6 +77,8 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       return (match.field === 'saddr' ? packet.isFromOwn : packet.isToOwn) === true;
     case 'vrf':
       return false;
+    case 'toVrf':
+      return packet.interface.name === VRF && match.device === VRF;
     case 'toMany':
       return packet.isMulticast === true;
     case 'notEther':

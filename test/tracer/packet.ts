@@ -4,6 +4,9 @@ import type { Direction } from '../../apis/objects.ts';
 import { type Address, type Family, parseAddress } from '../../lib/net/address.ts';
 import { hasMember, type MemberSet, NO_MEMBERS } from '../../lib/net/member-set.ts';
 
+/** The name of a VRF device. */
+export const VRF = 'vrf7';
+
 /**
  * What the kernel knows of one packet when it reaches the hook of its direction. Fields that the
  * packet's protocol doesn't have are absent, as they are on the wire.
@@ -26,7 +29,7 @@ export interface Packet {
   /** Second byte of the ICMP or ICMPv6 header. */
   readonly code?: number;
   /** The interface it comes in by (ingress) or goes out by (egress). */
-  readonly interface: { readonly name: 'lo' | 'eth0'; readonly group: number };
+  readonly interface: { readonly name: 'lo' | 'eth0' | typeof VRF; readonly group: number };
   /** ct state established or related. */
   readonly established: boolean;
   /** Whether the source, or the destination, is an address of this machine; absent: it is not. */

@@ -3,7 +3,7 @@ import type { Match, NamedSet, NftRule, Ruleset, Statement } from '../../agent/r
 import type { ChainVerdict, VerdictMap } from '../../agent/render/verdict-map.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
-import type { Packet } from './packet.ts';
+import { type Packet, VRF } from './packet.ts';
 import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from './ruleset.ts';
 import { tracer } from './tracer.ts';
 import { MAX_DEPTH } from './walk.ts';
@@ -443,6 +443,11 @@ const MATCHES: readonly {
   { match: { match: 'local', field: 'saddr' }, yes: [{ isFromOwn: true }], no: [{}, { isToOwn: true }] },
   { match: { match: 'local', field: 'daddr' }, yes: [{ isToOwn: true }], no: [{}, { isFromOwn: true }] },
   { match: { match: 'vrf' }, yes: [], no: [{}] },
+  {
+    match: { match: 'toVrf', device: VRF },
+    yes: [{ interface: { name: VRF, group: 0 } }],
+    no: [{}, { interface: { name: 'lo', group: 0 } }],
+  },
   { match: { match: 'toMany' }, yes: [{ isMulticast: true }], no: [{}] },
   { match: { match: 'notEther' }, yes: [{ interface: { name: 'lo', group: 0 } }], no: [{}] },
   { match: { match: 'etherHeader' }, yes: [{}, { isMulticast: true }], no: [{ isOwnCopy: true }] },
@@ -618,6 +623,7 @@ describe('tracer: matches', () => {
       notIn: true,
       local: true,
       vrf: true,
+      toVrf: true,
       toMany: true,
       notEther: true,
       etherHeader: true,

@@ -72,6 +72,10 @@ const MATCHES: Encoders = {
   notIn: addNotIn,
   local: (encoding, { field }) => addEqual(encoding, FIB_TYPE[field], packMachine32(RTN_LOCAL)),
   vrf: (encoding) => addEqual(encoding, meta('iifkind'), VRF),
+  toVrf(encoding, { device }) {
+    addEqual(encoding, meta('oifkind'), VRF);
+    addEqual(encoding, meta('oifname'), interfaceName(device));
+  },
   toMany: (encoding) => addEqual(encoding, meta('pkttype'), Uint8Array.of(PACKET_HOST), true),
   notEther: (encoding) => addEqual(encoding, meta('iiftype'), ETHER, true),
   etherHeader: (encoding) => addEqual(encoding, payload('link', 12, 2), Uint8Array.of(0, 0), true),
@@ -109,11 +113,15 @@ const SYN = Uint8Array.of(2);
 const PACKET_HOST = 0;
 /** ARPHRD_ETHER of linux/if_arp.h, 16 bits. */
 const ETHER = packMachine16(1);
-/** Padded to IFNAMSIZ, as the kernel compares it. */
-const VRF = Buffer.from('vrf'.padEnd(16, '\0'));
+const VRF = interfaceName('vrf');
 /** LOOPBACK_IFINDEX in the kernel's include/net/flow.h, the same in every network namespace. */
 const LOOPBACK = 1;
 const TYPE_OF_GROUP = { iifgroup: typeOf.meta(21), oifgroup: typeOf.meta(22) } as const;
+
+/** Padded to IFNAMSIZ, as the kernel compares it. */
+function interfaceName(name: string): Uint8Array {
+  return Buffer.from(name.padEnd(16, '\0'));
+}
 
 function addDnsAnswer(encoding: RuleEncoding): void {
   requireProtocol(encoding, 'udp');

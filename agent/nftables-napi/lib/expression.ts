@@ -94,6 +94,7 @@ export const metaKeys = {
   iifgroup: 21,
   oifgroup: 22,
   iifkind: 26,
+  oifkind: 27,
 } as const;
 export const payloadBases = { link: 0, network: 1, transport: 2 } as const;
 export const ctKeys = {

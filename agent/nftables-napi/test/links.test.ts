@@ -63,6 +63,7 @@ inNamespace(import.meta.filename, () => {
           peerNamespace: null,
           isLoopback: true,
           isUp: false,
+          hasQueue: true,
           mtu: 65_536,
           mac: new Uint8Array(6),
           vxlan: null,
@@ -87,6 +88,16 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual([bridge.peer, tunnel.peer], [null, null]);
       assert.equal(port.peerNamespace, null);
       assert.equal(ip('-o', 'link', 'show', 'v0').split(':')[0], String(port.index));
+    });
+
+    it('reports whether what it sends may wait', async () => {
+      ip('link', 'add', 'd0', 'type', 'dummy');
+      ip('link', 'add', 'd1', 'numtxqueues', '2', 'type', 'dummy');
+      const [before, several] = [await named('d0'), await named('d1')];
+      ip('link', 'set', 'd0', 'up');
+      ip('link', 'set', 'd1', 'up');
+      assert.deepEqual([before.hasQueue, several.hasQueue], [true, true]);
+      assert.deepEqual([(await named('d0')).hasQueue, (await named('d1')).hasQueue], [false, true]);
     });
 
     it('reports that a peer is in another namespace', async () => {

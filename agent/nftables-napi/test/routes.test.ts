@@ -76,7 +76,8 @@ inNamespace(import.meta.filename, () => {
       assert.match(shown, /mtu 1400 .* group 10 /);
       assert.match(shown, /link\/ether 0e:01:02:03:04:05 /);
       assert.match(shown, /vxlan id 7412 local 10\.0\.0\.1 .*dstport 7790 .*nolearning .*noudpcsum /);
-      const alone = { master: null, peer: null, peerNamespace: null, isLoopback: false };
+      const rest = { isLoopback: false, hasQueue: false };
+      const alone = { master: null, peer: null, peerNamespace: null, ...rest };
       assert.deepEqual(await tunnel(), { ...TUNNEL, ...alone, index });
       const changed = { ...TUNNEL, index, group: 11, mtu: 1300, mac: Uint8Array.of(0x0e, 9, 9, 9, 9, 9) };
       assert.deepEqual(await socket.change([change('replace', { kind: 'link', link: changed })]), [null]);

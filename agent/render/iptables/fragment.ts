@@ -88,6 +88,9 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'vrf':
       // addrtype doesn't look at the addresses of a VRF, so no rule has to leave it out.
       return [];
+    case 'toVrf':
+      // iptables does not know kinds of interfaces.
+      return [{ out: match.device }];
     case 'toMany':
       return [{ extension: '-m pkttype ! --pkt-type unicast' }];
     case 'notEther':

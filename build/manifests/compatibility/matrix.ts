@@ -120,7 +120,7 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
   {
     name: 'links',
     shows: 'VXLAN, Geneve, WireGuard, IPIP, GRE, IPsec, VLAN, macvlan, ipvlan, bonds and VRFs; SCTP; IPVS',
-    run: kernel('link-kinds', 'sctp', 'ipvs'),
+    run: kernel('link-kinds', 'vrf', 'sctp', 'ipvs'),
     minutes: 60,
   },
   {

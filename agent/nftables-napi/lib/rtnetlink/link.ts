@@ -36,6 +36,11 @@ export interface Link {
   readonly isLoopback: boolean;
   /** IFF_UP: set up by an administrator or program. Independent of the carrier. */
   readonly isUp: boolean;
+  /**
+   * IFLA_QDISC other than noqueue, or several queues (IFLA_NUM_TX_QUEUES): what it sends may wait.
+   * The kernel reports no change of the former alone.
+   */
+  readonly hasQueue: boolean;
 }
 
 /** A link as it can be made and changed. */
@@ -87,12 +92,14 @@ const IFLA = {
   name: 3,
   mtu: 4,
   link: 5,
+  discipline: 6,
   master: 10,
   wireless: 11,
   info: 18,
   families: 26,
   group: 27,
   mask: 29,
+  queues: 31,
   linkNamespace: 37,
 } as const;
 const IFLA_INET_CONF = 1;
@@ -188,6 +195,7 @@ export function toLink(message: NetlinkMessage): ReadLink | null {
     peerNamespace: it.has(IFLA.linkNamespace) ? it.u32(IFLA.linkNamespace, 0) | 0 : null,
     isLoopback: (flags & IFF_LOOPBACK) !== 0,
     isUp: (flags & IFF_UP) !== 0,
+    hasQueue: it.text(IFLA.discipline) !== 'noqueue' || it.u32(IFLA.queues, 0) !== 1,
     vxlan: data && {
       id: data.u32(VXLAN.id, 0),
       port: data.port(VXLAN.port),
