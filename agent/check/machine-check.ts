@@ -29,6 +29,7 @@ import {
   machineFacts,
   otherRules,
   SOURCE_RULES,
+  tableReader,
   UNTRACKED_RULES,
   type WantedRules,
 } from '../inspect/machine-facts.ts';
@@ -241,7 +242,7 @@ async function rulesOfOthers(
   const { Nftables } = await loadAddon();
   const nft = new Nftables();
   try {
-    const tables = await otherRules(nft, await legacyTables(), wanted);
+    const tables = await otherRules(tableReader(nft), await legacyTables(), wanted);
     return tables.length === 0 ? ok(check, none) : warning(check, `${some}: ${firstNames(tables)}`, next);
   } catch (error) {
     return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);

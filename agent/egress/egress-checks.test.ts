@@ -12,7 +12,7 @@ function nft(chains: readonly object[], texts: Readonly<Record<string, string>>)
     list: async () => [...chains] as never,
     async run(command: string) {
       const output = texts[command.replace('list table ', '')];
-      if (output === undefined) throw new Error('no such table');
+      if (output === undefined) throw Object.assign(new Error('no such table'), { code: 'ENOENT' });
       return output;
     },
   };

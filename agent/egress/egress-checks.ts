@@ -17,6 +17,8 @@ import {
   otherRules,
   SOURCE_RULES,
   type savedRules,
+  type TableReader,
+  tableReader,
   type WantedRules,
 } from '../inspect/machine-facts.ts';
 import { loadAddon } from '../run/with-kernel.ts';
@@ -70,13 +72,13 @@ function sourceNat({ config }: Checked): Promise<CheckLine[]> {
 async function beside(
   config: Config,
   check: string,
-  ask: (nft: Nftables) => Promise<CheckLine>,
+  ask: (nft: TableReader) => Promise<CheckLine>,
 ): Promise<CheckLine[]> {
   const { Nftables } = await loadAddon();
   const nft = new Nftables();
   try {
     if (config.featureGates.EgressGateway !== true && !(await hasEgress(nft))) return [];
-    return [await ask(nft)];
+    return [await ask(tableReader(nft))];
   } catch (error) {
     return [warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED)];
   } finally {
@@ -116,7 +118,7 @@ async function tunnel({ config: { featureGates, egress } }: Checked): Promise<Ch
  * connection's mark by which egress gateways know its way, with the number of these rules.
  */
 export function markRules(
-  nft: Pick<Nftables, 'list' | 'run'>,
+  nft: TableReader,
   legacyTables: readonly string[],
   saved?: typeof savedRules,
 ): Promise<string[]> {

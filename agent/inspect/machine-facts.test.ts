@@ -22,7 +22,7 @@ async function found(
       list: async () => [...chains],
       async run(command) {
         const output = tables[command.replace('list table ', '')];
-        if (output === undefined) throw new Error('no such table');
+        if (output === undefined) throw Object.assign(new Error('no such table'), { code: 'ENOENT' });
         return output;
       },
     },

@@ -136,6 +136,20 @@ export interface WantedRules {
   readonly but?: RegExp;
 }
 
+/** Lists chains, and runs commands that read sets of others. */
+export type TableReader = Pick<Nftables, 'list' | 'run'>;
+
+/** By a process of its own for each command that reads sets of others. */
+export function tableReader(nft: Nftables): TableReader {
+  return {
+    list: (what) => nft.list(what),
+    async run(command) {
+      const { runApart } = await import('../apply/netlink/nft-apart.ts');
+      return runApart(command);
+    },
+  };
+}
+
 /** A table of others that may have such rules. */
 export interface OtherTable {
   /** As `ip nat`, `iptables-legacy nat`. */
@@ -154,7 +168,7 @@ const FAMILIES_OF: Readonly<Record<string, readonly Family[]>> = { ip: [4], ip6:
  * that nft cannot print whole is there twice, also as iptables prints it.
  */
 export async function otherTables(
-  nft: Pick<Nftables, 'list' | 'run'>,
+  nft: TableReader,
   legacyTables: readonly string[],
   wanted: Pick<WantedRules, 'isIn' | 'legacyTable' | 'unprinted'>,
   saved: typeof savedRules = savedRules,
@@ -167,8 +181,11 @@ export async function otherTables(
   }
   const found: OtherTable[] = [];
   for (const [name, chains] of tables) {
-    // A table that is gone by now has no rules.
-    const text = await nft.run(`list table ${name}`).catch(() => '');
+    const text = await nft.run(`list table ${name}`).catch((error: NodeJS.ErrnoException) => {
+      // A table that is gone by now has no rules.
+      if (error.code === 'ENOENT') return '';
+      throw new Error(`${name}: ${error.message}`, { cause: error });
+    });
     const [family = '', own = ''] = name.split(' ');
     const table = { name, families: FAMILIES_OF[family] ?? FAMILIES, chains };
     found.push({ ...table, syntax: 'nft', text });
@@ -189,7 +206,7 @@ export async function otherTables(
 
 /** The tables that have such rules, with their number. */
 export async function otherRules(
-  nft: Pick<Nftables, 'list' | 'run'>,
+  nft: TableReader,
   legacyTables: readonly string[],
   wanted: WantedRules,
   saved: typeof savedRules = savedRules,

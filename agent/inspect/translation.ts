@@ -3,7 +3,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Flow } from '../../apis/flow.ts';
 import { familyOf, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { loadAddon } from '../run/with-kernel.ts';
-import { DESTINATION_RULES, legacyTables, type OtherTable, otherTables } from './machine-facts.ts';
+import {
+  DESTINATION_RULES,
+  legacyTables,
+  type OtherTable,
+  otherTables,
+  tableReader,
+} from './machine-facts.ts';
 
 /** Tables of others that give packets another destination before policies judge them. */
 export interface Translation {
@@ -21,7 +27,7 @@ export async function readTranslations(): Promise<(flow: Flow) => Translation | 
   const { Nftables } = await loadAddon();
   const nft = new Nftables();
   try {
-    const tables = await otherTables(nft, await legacyTables(), {
+    const tables = await otherTables(tableReader(nft), await legacyTables(), {
       ...DESTINATION_RULES,
       unprinted: /\bxt (?:match|target) "/,
     });

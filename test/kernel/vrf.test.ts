@@ -65,8 +65,8 @@ forEachDataplane(
       await it_.ip(`addr add ${INSIDE[4].node}/24 dev eth1`);
       // What is not bound to a VRF hears from it too, and finds its way into it.
       await it_.namespace.run(['sysctl', '-qw', 'net.ipv4.tcp_l3mdev_accept=1']);
-      await it_.ip('rule add pref 5 lookup 7');
-      await it_.namespace.run(['ip', '-6', 'rule', 'add', 'pref', '5', 'lookup', '7']);
+      for (const family of FAMILIES)
+        await it_.namespace.run(['ip', `-${family}`, ...'rule add pref 5 iif lo lookup 7'.split(' ')]);
       await putInto('vrf7');
       await listen(it_.namespace, [OPEN, OWN, CLOSED]);
       await listen(peer, [OPEN, CLOSED]);
@@ -134,7 +134,7 @@ forEachDataplane(
         const agent = await it_.start();
         try {
           await it_.ip('link add red type vrf table 7', 'link set red up');
-          await it_.node.untilEnforced('oifname "red"', agent);
+          await it_.node.untilEnforced('red', agent);
           await it_.ip('link del red');
         } finally {
           await agent.end('SIGTERM');

@@ -1,6 +1,7 @@
 import { createExec } from 'ipset-ts';
-import { Nftables, NftError } from 'nftables-napi';
+import { NftError } from 'nftables-napi';
 import { siblingModule } from '../../../lib/process/exit.ts';
+import { isCrash, runApart } from './nft-apart.ts';
 
 /**
  * Whether nf_tables can do everything that our tables need; if not, `why` names what is missing,
@@ -33,21 +34,18 @@ export async function tryHere({
   readonly egress?: boolean;
 }): Promise<NftTrial> {
   const needs = nftNeeds({ hooked, egress });
-  let nftables: Nftables | null = null;
   try {
-    const opened = new Nftables();
-    nftables = opened;
     return await tryNeeds(needs, async (text) => {
       // In one transaction the table is never visible. A hook is registered only by a commit.
-      await opened.run(hooked ? text : `${text}${REMOVAL}`);
-      if (hooked) await opened.run(REMOVAL);
+      await runApart(hooked ? text : `${text}${REMOVAL}`);
+      if (hooked) await runApart(REMOVAL);
     });
   } catch (error) {
+    // A later nft works here, so nf_tables does; what it lacks is named when rules are applied.
+    if (isCrash(error)) return { works: true };
     // Without permission the result is unknown, and iptables would not work either.
     if (!(error instanceof NftError) || error.code === 'EPERM') throw error;
     return { works: false, why: error.message };
-  } finally {
-    await nftables?.close();
   }
 }
 
@@ -81,7 +79,7 @@ async function refusal(
     await run(needs.map(({ text }) => text).join(''));
     return null;
   } catch (error) {
-    if (!(error instanceof NftError) || error.code === 'EPERM') throw error;
+    if (!(error instanceof NftError) || error.code === 'EPERM' || isCrash(error)) throw error;
     return error;
   }
 }
