@@ -4,7 +4,7 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildGoModule, buildGoProgram } from '../programs/go.ts';
+import { buildGoProgram } from '../programs/go.ts';
 import { POD_CIDRS } from './configuration.ts';
 import type { Keys } from './keys.ts';
 import type { NodeAddresses } from './network.ts';
@@ -19,12 +19,8 @@ export interface Carrier {
 
 /** From the cache, or built: some minutes. */
 export async function buildCarrier(name: CarrierName): Promise<Carrier> {
-  return { name, program: await (name === 'kube-router' ? buildKubeRouter() : buildFlanneld()) };
-}
-
-function buildFlanneld(): Promise<string> {
   const sdk = ['sdk/sdk.go', 'sdk/errors/errors.go', 'vpc/v20170312/vpc.go'];
-  return buildGoProgram({
+  const program = await buildGoProgram({
     name: 'flanneld',
     source: join(import.meta.dirname, 'flannel'),
     files: sdk.map((file) => join('tencentcloud', file)),
@@ -36,18 +32,7 @@ function buildFlanneld(): Promise<string> {
     linked: ['-extldflags', '-static'],
     takes: 'some minutes',
   });
-}
-
-async function buildKubeRouter(): Promise<string> {
-  const module = 'github.com/cloudnativelabs/kube-router/v2';
-  const folder = await buildGoModule({
-    name: 'kube-router',
-    module,
-    version: 'v2.1.0',
-    programs: [`${module}/cmd/kube-router`],
-    takes: 'some minutes',
-  });
-  return join(folder, 'kube-router');
+  return { name, program };
 }
 
 interface CarrierParts {
@@ -65,21 +50,6 @@ const SUBNET_FILE = '/run/flannel/subnet.env';
 /** Writes its files, and gives the argument array that starts it on a node. */
 export async function carrierCommand(parts: CarrierParts): Promise<string[]> {
   const { carrier, node, keys, data, proxy } = parts;
-  const kubeconfig = keys.kubeconfig('carrier');
-  if (carrier.name === 'kube-router')
-    return [
-      carrier.program,
-      `--kubeconfig=${kubeconfig}`,
-      `--hostname-override=${node.name}`,
-      '--run-router=true',
-      '--run-firewall=false',
-      '--run-service-proxy=false',
-      '--enable-cni=false',
-      '--enable-ipv4=true',
-      '--enable-ipv6=true',
-      '--enable-pod-egress=false',
-      '--metrics-port=0',
-    ];
   const [Network, IPv6Network] = POD_CIDRS.split(',');
   const configuration = join(data, 'flannel.json');
   const Backend = { Type: carrier.name === 'flannel-vxlan' ? 'vxlan' : 'host-gw' };
@@ -92,7 +62,7 @@ export async function carrierCommand(parts: CarrierParts): Promise<string[]> {
     `NODE_NAME=${node.name}`,
     carrier.program,
     '--kube-subnet-mgr',
-    `--kubeconfig-file=${kubeconfig}`,
+    `--kubeconfig-file=${keys.kubeconfig('carrier')}`,
     `--net-config-path=${configuration}`,
     `--subnet-file=${SUBNET_FILE}`,
     '--ip-masq',
@@ -101,11 +71,7 @@ export async function carrierCommand(parts: CarrierParts): Promise<string[]> {
 }
 
 /** Prints what `mtuOf` reads, on a node on which the carrier has done its work. */
-export function carrierState({ name }: Carrier): readonly string[] {
-  // kube-router's routes to the other two nodes; its protocol number is that of BGP's daemons.
-  if (name === 'kube-router') return ['ip', 'route', 'show', 'proto', '17'];
-  return ['cat', SUBNET_FILE];
-}
+export const CARRIER_STATE: readonly string[] = ['cat', SUBNET_FILE];
 
 /** The MTU that pods need; undefined where the carrier says nothing of it. */
 export function mtuOf(state: string): number | undefined {

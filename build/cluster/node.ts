@@ -9,7 +9,6 @@ import { until } from '../../test/kernel/until.ts';
 import { DIE_WITH_PARENT } from '../../test/netns/namespace.ts';
 import { type Finished, run } from '../programs/command.ts';
 import type { ClusterHost } from './network.ts';
-import { BRIDGES } from './pod-network.ts';
 import type { Programs } from './programs.ts';
 
 interface MachineOptions {
@@ -119,7 +118,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     await removeCgroups(`${group}/${name}`);
     await namespace.run(['nft', '-f', '-'], { stdin: `flush ruleset\n${SILENT}` });
     // A machine that is switched off does not have these.
-    for (const device of [...BRIDGES, 'flannel.1', 'flannel-v6.1', 'nodewall-egress'])
+    for (const device of ['cni0', 'flannel.1', 'flannel-v6.1', 'nodewall-egress'])
       await namespace.run(['ip', 'link', 'del', device], { anyStatus: true });
     await namespace.run(['ip', 'nexthop', 'flush']);
     for (const family of ['-4', '-6'])

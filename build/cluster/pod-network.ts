@@ -18,7 +18,7 @@ interface PodNetworkKind {
 }
 
 /** The programs that carry packets of pods between nodes (carrier.ts). */
-export type CarrierName = 'flannel-vxlan' | 'flannel-host-gw' | 'kube-router';
+export type CarrierName = 'flannel-vxlan' | 'flannel-host-gw';
 
 export const POD_NETWORKS = {
   bridge: { plugin: 'bridge', traffic: 'routed', between: 'routes', seenAs: 'pod' },
@@ -28,7 +28,6 @@ export const POD_NETWORKS = {
   // flanneld masquerades what pods send to others than pods: nodes see each other's.
   'flannel-vxlan': { plugin: 'bridge', traffic: 'routed', between: 'flannel-vxlan', seenAs: 'node' },
   'flannel-host-gw': { plugin: 'bridge', traffic: 'routed', between: 'flannel-host-gw', seenAs: 'node' },
-  'kube-router': { plugin: 'bridge', traffic: 'routed', between: 'kube-router', seenAs: 'pod' },
 } as const satisfies Readonly<Record<string, PodNetworkKind>>;
 
 export type PodNetworkName = keyof typeof POD_NETWORKS;
@@ -66,23 +65,19 @@ export interface PodInterfaces {
   readonly mtu?: number;
 }
 
-/** The bridge of a node's pods. kube-router looks for its own by this name. */
-export const BRIDGES = ['cni0', 'kube-bridge'] as const;
-
 /** A CNI network configuration list, with host ports as installers have them. */
 export function cniConfiguration(
   { podCidrs }: NodeAddresses,
   name: PodNetworkName,
   { traffic, plugins = [], mtu }: PodInterfaces,
 ): object {
-  const { plugin, between } = POD_NETWORKS[name];
+  const { plugin } = POD_NETWORKS[name];
   const ipam = { type: 'host-local', dataDir: '/run/cni', ranges: podCidrs.map((subnet) => [{ subnet }]) };
   const both = { type: plugin, ipMasq: traffic === 'masqueraded', ...(mtu === undefined ? {} : { mtu }) };
-  const [cni0, kubeBridge] = BRIDGES;
   const first = {
     bridge: {
       ...both,
-      bridge: between === 'kube-router' ? kubeBridge : cni0,
+      bridge: 'cni0',
       isGateway: true,
       isDefaultGateway: true,
       hairpinMode: true,

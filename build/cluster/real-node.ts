@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { present } from '../../lib/sharing/present.ts';
 import { until } from '../../test/kernel/until.ts';
-import { type Carrier, carrierCommand, carrierState, mtuOf } from './carrier.ts';
+import { CARRIER_STATE, type Carrier, carrierCommand, mtuOf } from './carrier.ts';
 import { CNI_PLUGINS, kubeletConfiguration, kubeProxyConfiguration } from './configuration.ts';
 import { containerdConfiguration } from './containerd.ts';
 import type { Keys } from './keys.ts';
@@ -190,7 +190,7 @@ async function startCarrier(parts: NodeWithDaemons): Promise<void> {
     `${carrier.name} on ${host.name} has done its work`,
     async () => {
       if (!daemon.isRunning()) await daemon.start();
-      const { code, stdout } = await on.run(carrierState(carrier));
+      const { code, stdout } = await on.run(CARRIER_STATE);
       state = stdout;
       return code === 0 && state !== '';
     },

@@ -28,8 +28,6 @@ export const CONNECTION_COMBINATIONS: readonly ConnectionCombination[] = [
   combination('flannel-vxlan', 'iptables', 'iptables'),
   combination('flannel-host-gw', 'nftables', 'iptables'),
   combination('flannel-host-gw', 'iptables', 'nftables'),
-  combination('kube-router', 'nftables', 'nftables'),
-  combination('kube-router', 'iptables', 'iptables'),
   combination('bridge', 'none', 'nftables'),
   combination('ptp', 'none', 'iptables'),
 ];

@@ -10,6 +10,8 @@ export interface Attempt {
   readonly protocol: 'tcp' | 'udp';
   readonly address: string;
   readonly port: number;
+  /** The client's own port. */
+  readonly from: number;
 }
 
 /** An echo; a reset or an ICMP error; nothing. */
@@ -23,9 +25,9 @@ const DATAGRAMS = 3;
 /** The kernel says EPERM of a packet that its own rules drop. */
 const outcomeOf = ({ code }: NodeJS.ErrnoException): Outcome => (code === 'EPERM' ? 'dropped' : 'refused');
 
-function overTcp({ address, port }: Attempt): Promise<Outcome> {
+function overTcp({ address, port, from }: Attempt): Promise<Outcome> {
   return new Promise((resolve) => {
-    const socket = connect({ host: address, port });
+    const socket = connect({ host: address, port, localPort: from });
     const end = (outcome: Outcome): void => {
       socket.destroy();
       resolve(outcome);
@@ -38,7 +40,7 @@ function overTcp({ address, port }: Attempt): Promise<Outcome> {
   });
 }
 
-function overUdp({ address, port }: Attempt): Promise<Outcome> {
+function overUdp({ address, port, from }: Attempt): Promise<Outcome> {
   return new Promise((resolve) => {
     const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
     const timers: NodeJS.Timeout[] = [];
@@ -54,11 +56,13 @@ function overUdp({ address, port }: Attempt): Promise<Outcome> {
       });
     socket.on('error', (error) => end(outcomeOf(error)));
     socket.on('message', () => end('open'));
-    socket.connect(port, address, () => {
-      send();
-      for (let i = 1; i < DATAGRAMS; i++) timers.push(setTimeout(send, (i * WAIT) / DATAGRAMS));
-      timers.push(setTimeout(() => end('dropped'), WAIT));
-    });
+    socket.bind(from, () =>
+      socket.connect(port, address, () => {
+        send();
+        for (let i = 1; i < DATAGRAMS; i++) timers.push(setTimeout(send, (i * WAIT) / DATAGRAMS));
+        timers.push(setTimeout(() => end('dropped'), WAIT));
+      }),
+    );
   });
 }
 

@@ -14,6 +14,11 @@ const NAMESPACE = '--namespace=connections';
 const OVERLAYS = join(KUSTOMIZE_BASE, '../overlays');
 const PROGRAM = [process.execPath, join(import.meta.dirname, 'attempts.ts')];
 const LIMIT = 120_000;
+/**
+ * Each attempt has a port of its own from here on: a flow of UDP that was allowed before goes on
+ * under rules that deny it.
+ */
+const FIRST_PORT = 12_000;
 
 /** Addresses of Services that nobody but the router knows; servers.yaml has the first. */
 const EXTERNAL = ['198.18.0.10', 'fd00:18::10'] as const;
@@ -74,6 +79,7 @@ export async function connectionBed(cluster: RealCluster, setting: Setting): Pro
     ),
   );
   const runs = await clientRuns(cluster);
+  let from = FIRST_PORT;
   return {
     connections,
     async attempt(wanted) {
@@ -82,11 +88,9 @@ export async function connectionBed(cluster: RealCluster, setting: Setting): Pro
         CLIENTS.map(async (client) => {
           const own = wanted.filter((one) => one.client === client);
           if (own.length === 0) return;
-          const attempts = own.map(({ protocol, address, target: { port } }) => ({
-            protocol,
-            address,
-            port,
-          }));
+          const attempts = own.map(({ protocol, address, target: { port } }) => {
+            return { protocol, address, port, from: from++ };
+          });
           const found = await runs[client](attempts);
           for (const [i, one] of own.entries()) outcomes.set(one, found[i] ?? 'dropped');
         }),
