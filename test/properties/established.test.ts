@@ -26,7 +26,7 @@ describe('established connections', function () {
     );
     check(
       this,
-      50,
+      80,
       scenarios,
       ({ objects, node, config: written, names, flows }) => {
         // What names stood for is not known: a test of its own.
