@@ -1,5 +1,10 @@
 /** docs/compatibility.md, made of the results. */
-import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../cluster/versions.ts';
+import {
+  CONTAINERD_NAMES,
+  chosenContainerd,
+  chosenKubernetes,
+  KUBERNETES_NAMES,
+} from '../../cluster/versions.ts';
 import { CONNECTION_COMBINATIONS } from './connections.ts';
 import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
 import type { Cell, ClusterCell, ConnectionCell, Recorded } from './results.ts';
@@ -21,7 +26,8 @@ const OF_CLUSTERS = `## Clusters
 
 The stories of [test/realcluster](../test/realcluster/README.md) on the machine of the developers, whose cgroups are
 those of version 1, with [a cluster](../build/cluster/README.md) of each combination of Kubernetes and containerd, runc
-1.1 and kube-proxy in its nftables mode. \`npm run test:long -- versions\` runs them and records the results here.
+1.1 and kube-proxy in its nftables mode. \`npm run test:long -- versions\` runs them and records the results here; each
+\`npm test\` runs those of Kubernetes ${chosenKubernetes({}).name} with containerd ${chosenContainerd({}).name}.
 `;
 
 const OF_CONNECTIONS = `## Connections
