@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
 import { CLIENTS, exactOutcome, givenOutcome, type Setting, targetsFor } from './table.ts';
 
 const SETTINGS: readonly Setting[] = [
@@ -29,6 +32,23 @@ describe('the table of connections', () => {
           const given = givenOutcome(client, target, setting);
           if (given !== 'open') assert.notEqual(exactOutcome(client, target, setting), 'open');
         }
+  });
+
+  it('has the ports of exact.yaml, where NAT hands to a pod', async () => {
+    const text = await readFile(join(import.meta.dirname, 'exact.yaml'), 'utf8');
+    const policies = parseAllDocuments(text).map((one) => one.toJS());
+    const policy = policies.find(({ spec }) => spec.traffic === 'NodePort');
+    const wanted = targetsFor('worker-1', { seenAs: 'pod', hasProxy: true, isAllowFinal: false }).filter(
+      ({ kind }) => !['Host', 'pod'].includes(kind),
+    );
+    for (const variant of ['a', 'b']) {
+      const ports = new Set(wanted.filter((one) => one.variant === variant).map(({ port }) => port));
+      const rule = policy.spec.ingress.find(({ name }: { name: string }) => name === variant);
+      for (const protocol of ['TCP', 'UDP']) {
+        const own = rule.ports.filter((one: { protocol: string }) => one.protocol === protocol);
+        assert.deepEqual(new Set(own.map(({ port }: { port: number }) => port)), ports);
+      }
+    }
   });
 
   it('tells pods with their own address from masqueraded ones', () => {
