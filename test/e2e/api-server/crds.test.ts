@@ -56,6 +56,38 @@ const LEFT_TO_THE_WEBHOOK = [
 const LISTED =
   'nodes,pods,namespaces,services,endpointslices,clusternetworkpolicies,tiers.nodewall.io,clustergroups.nodewall.io';
 
+/** Both may write EgressPolicies of a namespace, ann with addresses of gateway `out`. */
+const RIGHTS = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: writer, namespace: default}
+rules: [{apiGroups: [nodewall.io], resources: [egresspolicies], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: writer, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: writer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: use-out, namespace: default}
+rules: [{apiGroups: [nodewall.io], resources: [egressgateways], resourceNames: [out], verbs: [use]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: use-out, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: use-out}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
+`;
+const ADDRESSES = [
+  ['jane', 'out', 'Shared'],
+  ['jane', 'out', 'Dedicated'],
+  ['ann', 'out', 'Dedicated'],
+  ['ann', 'other', 'Dedicated'],
+  ['ann', undefined, 'Dedicated'],
+] as const;
+
 /** The API server leaves out the status of an object that is created. */
 function nodesOf(folder: string): { readonly name: string; readonly status: object }[] {
   const documents = parseAllDocuments(readFileSync(join(folder, 'nodes.yaml'), 'utf8'));
@@ -152,6 +184,29 @@ describe('deploy/crds on a real API server', function () {
       assert.deepEqual(taken, []);
       for (const object of writtenObjects().filter(({ isValid }) => isValid))
         assert.equal(await refusal(object), null, object.from);
+      await cluster.apply(RIGHTS);
+      const answers: Record<string, boolean> = {};
+      for (const [user, gateway, allocation] of ADDRESSES) {
+        const spec = { gateway, appliedTo: [{ podSelector: {} }], address: { allocation } };
+        const metadata = { name: 'own', namespace: 'default' };
+        const stdin = JSON.stringify({
+          apiVersion: 'nodewall.io/v1alpha1',
+          kind: 'EgressPolicy',
+          metadata,
+          spec,
+        });
+        const argv = ['create', '--dry-run=server', `--as=${user}`, '-f', '-'];
+        const { code, stderr } = await cluster.kubectl(argv, { stdin });
+        if (code !== 0) assert.match(stderr, /needs the right to use the gateway \(RBAC verb use/);
+        answers[`${user} ${gateway ?? 'the default one'} ${allocation}`] = code === 0;
+      }
+      assert.deepEqual(answers, {
+        'jane out Shared': true,
+        'jane out Dedicated': false,
+        'ann out Dedicated': true,
+        'ann other Dedicated': false,
+        'ann the default one Dedicated': false,
+      });
     } finally {
       await cluster.kubectl(['delete', '-f', policies]);
       await until('the policies are gone', async () => !(await isRefused()));
