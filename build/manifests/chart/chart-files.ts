@@ -165,8 +165,9 @@ function addPorts(templates: Templates): void {
   assert.ok(agents !== undefined && webhook !== undefined);
   const [controller] = find(templates, { kind: 'Deployment', name: 'nodewall-controller' });
   const container = ['spec', 'template', 'spec', 'containers', 0];
-  controller?.put([...container, 'args', 1], `--listen=:${agents}`);
-  controller?.put([...container, 'args', 2], `--webhook-listen=:${webhook}`);
+  // A whole item of a list is a line of the template.
+  controller?.put([...container, 'args', 1], `- --listen=:${agents}`);
+  controller?.put([...container, 'args', 2], `- --webhook-listen=:${webhook}`);
   controller?.put([...container, 'ports', 0, 'containerPort'], agents);
   const [service] = find(templates, { kind: 'Service', name: 'nodewall-controller' });
   service?.put(['spec', 'ports', 1, 'targetPort'], webhook);
