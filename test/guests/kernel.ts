@@ -89,6 +89,8 @@ async function withApt(
       'Dir::Etc::SourceList': list,
       'Dir::Etc::SourceParts': '/dev/null',
       'Dir::State::Lists': join(scratch, 'lists'),
+      // Of a package that is installed here apt would take that version.
+      'Dir::State::status': '/dev/null',
       'Dir::Cache::pkgcache': '',
       'Dir::Cache::srcpkgcache': '',
       'APT::Sandbox::User': 'root',
