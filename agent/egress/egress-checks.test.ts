@@ -9,8 +9,9 @@ const chain = (family: string, table: string, name = 'c') => ({ chain: { family,
 
 function nft(chains: readonly object[], texts: Readonly<Record<string, string>>) {
   return {
-    list: async () => [...chains] as never,
+    list: async () => [{ metainfo: { version: '1.0.6' } }, ...chains] as never,
     async run(command: string) {
+      assert.match(command, /^list table (ip|ip6|inet) /);
       const output = texts[command.replace('list table ', '')];
       if (output === undefined) throw Object.assign(new Error('no such table'), { code: 'ENOENT' });
       return output;

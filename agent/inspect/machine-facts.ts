@@ -175,6 +175,8 @@ export async function otherTables(
 ): Promise<OtherTable[]> {
   const tables = new Map<string, string[]>();
   for (const { chain } of await nft.list('chains')) {
+    // Lists of nft begin with its version.
+    if (chain === undefined) continue;
     const { family, table, name, type, hook, prio } = Object(chain);
     if (table !== OWN_TABLE && wanted.isIn({ type, hook, prio: Number(prio) }))
       addToList(tables, `${family} ${table}`, String(name));

@@ -91,13 +91,13 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('reports whether what it sends may wait', async () => {
-      ip('link', 'add', 'd0', 'type', 'dummy');
-      ip('link', 'add', 'd1', 'numtxqueues', '2', 'type', 'dummy');
-      const [before, several] = [await named('d0'), await named('d1')];
-      ip('link', 'set', 'd0', 'up');
-      ip('link', 'set', 'd1', 'up');
+      ip('link', 'add', 'b0', 'type', 'bridge');
+      ip('link', 'add', 'b1', 'numtxqueues', '2', 'type', 'bridge');
+      const [before, several] = [await named('b0'), await named('b1')];
+      ip('link', 'set', 'b0', 'up');
+      ip('link', 'set', 'b1', 'up');
       assert.deepEqual([before.hasQueue, several.hasQueue], [true, true]);
-      assert.deepEqual([(await named('d0')).hasQueue, (await named('d1')).hasQueue], [false, true]);
+      assert.deepEqual([(await named('b0')).hasQueue, (await named('b1')).hasQueue], [false, true]);
     });
 
     it('reports that a peer is in another namespace', async () => {
