@@ -70,7 +70,8 @@ const USE: PolicyOptions = {
       name: 'own-address',
       expression:
         "object.spec.?address.?allocation.orValue('') in ['Fixed', 'Dedicated'] && object.spec.?action.orValue('Gateway') == 'Gateway'" +
-        ' && (oldObject == null || object.spec != oldObject.spec) && !has(object.metadata.deletionTimestamp)',
+        // Also of an object that is being deleted: it is in force as long as a finalizer keeps it.
+        ' && (oldObject == null || object.spec != oldObject.spec)',
     },
   ],
   validations: [

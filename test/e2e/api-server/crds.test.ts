@@ -61,7 +61,7 @@ const RIGHTS = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: writer, namespace: default}
-rules: [{apiGroups: [nodewall.io], resources: [egresspolicies], verbs: [create]}]
+rules: [{apiGroups: [nodewall.io], resources: [egresspolicies], verbs: [create, get, patch]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -207,11 +207,44 @@ describe('deploy/crds on a real API server', function () {
         'ann other Dedicated': false,
         'ann the default one Dedicated': false,
       });
+      assert.match(await whileDeleted(), /needs the right to use the gateway/);
     } finally {
       await cluster.kubectl(['delete', '-f', policies]);
       await until('the policies are gone', async () => !(await isRefused()));
     }
   });
+
+  it('asks the webhook about the right to an address while a finalizer keeps the policy too', async () => {
+    const webhooks = `${ROOT}/deploy/kustomize/base/webhooks.yaml`;
+    await cluster.apply(RIGHTS);
+    await cluster.apply(readFileSync(webhooks, 'utf8'));
+    try {
+      const noAnswer = /failed calling webhook "use\.nodewall\.io"/;
+      await until('the webhook is asked', async () => noAnswer.test(await whileDeleted()));
+    } finally {
+      await cluster.kubectl(['delete', '-f', webhooks]);
+    }
+  });
+
+  /**
+   * The refusal of an address of its own for a policy that is being deleted; its finalizer can be
+   * removed then.
+   */
+  async function whileDeleted(): Promise<string> {
+    const metadata = { name: 'kept', namespace: 'default', finalizers: ['example.com/kept'] };
+    const spec = { gateway: 'out', appliedTo: [{ podSelector: {} }] };
+    await cluster.apply(
+      JSON.stringify({ apiVersion: 'nodewall.io/v1alpha1', kind: 'EgressPolicy', metadata, spec }),
+    );
+    const deleted = await cluster.kubectl(['delete', 'negp', 'kept', '--wait=false']);
+    assert.equal(deleted.code, 0, deleted.stderr);
+    const patch = (body: object) =>
+      cluster.kubectl(['patch', 'negp', 'kept', '--as=jane', '--type=merge', `-p=${JSON.stringify(body)}`]);
+    const { stderr } = await patch({ spec: { address: { allocation: 'Dedicated' } } });
+    const freed = await patch({ metadata: { finalizers: null } });
+    assert.equal(freed.code, 0, freed.stderr);
+    return stderr;
+  }
 
   it('are printed by kubectl so that diff compares them with the files they came from', async () => {
     const example = join(ROOT, 'deploy/examples/flagship');
