@@ -72,6 +72,8 @@ describe('SwitchedOffNodes', () => {
       failure = new KubeError('no', { status, reason: status === 404 ? 'NotFound' : 'ServiceUnavailable' });
       assert.deepEqual(Object.keys(await reasons()), ['a', 'b']);
     }
+    failure = new KubeError('no pod answers by kubectl exec', { reason: 'Unreachable' });
+    assert.deepEqual(await reasons(), { a: failure.message, b: failure.message });
     failure = new KubeError('no', { status: 403, reason: 'Forbidden' });
     await assert.rejects(off.list(), KubeError);
   });

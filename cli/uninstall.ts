@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { NodeReport } from '../apis/node-report.ts';
+import { admissionPolicies } from '../apis/schema/admission-policies.ts';
 import { NODE_VIEWS_PATH } from '../apis/stream.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { isKubeError, orNull } from '../controller/kubeapi/kube-error.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { clusterConfig, itemsAt } from './cluster-api.ts';
+import { itemsAt, withCluster } from './cluster-api.ts';
 import { loadConfig } from './load.ts';
 import { json, print, warn } from './output.ts';
 
@@ -38,21 +39,14 @@ const PODS_END = 120_000;
  */
 export async function uninstall(options: UninstallOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
-  const { kubeApi } = await import('../controller/kubeapi/kube-api.ts');
-  const client = kubeApi(await clusterConfig(options.kubeconfig));
-  try {
-    const { uncleared, nodes } = await switchOff(client.request, options.timeout);
+  return await withCluster(options.kubeconfig, async (request) => {
+    const { uncleared, nodes } = await switchOff(request, options.timeout);
     const isDone = uncleared.length === 0 || options.ignoreUnreachable;
-    const deleted = isDone && !options.keepObjects ? await deleteAll(client.request, options.crds) : [];
+    const deleted = isDone && !options.keepObjects ? await deleteAll(request, options.crds) : [];
     const shown = { nodes, uncleared, deleted: deleted.map(({ kind, path }) => `${kind} ${nameOf(path)}`) };
     await print(options.output === 'json' ? json(shown) : resultText(shown, options));
     return isDone ? EXIT.done : EXIT.invalid;
-  } catch (error) {
-    if (!isKubeError(error)) throw error;
-    throw new CommandError(EXIT.refused, error.message, { cause: error });
-  } finally {
-    client.close();
-  }
+  });
 }
 
 interface Shown {
@@ -164,7 +158,7 @@ export class SwitchedOffNodes {
   async begin(): Promise<void> {
     const views = await this.#views();
     this.#first = new Map(
-      (views ?? []).flatMap(({ metadata: { name }, status }) =>
+      (typeof views === 'string' ? [] : views).flatMap(({ metadata: { name }, status }) =>
         status === undefined ? [] : [[name, status.time]],
       ),
     );
@@ -177,9 +171,11 @@ export class SwitchedOffNodes {
       ({ metadata }) => (metadata.labels?.['kubernetes.io/os'] ?? 'linux') === 'linux',
     );
     const views = await this.#views();
-    const reports = new Map((views ?? []).map(({ metadata, status }) => [metadata.name, status]));
+    const reports = new Map(
+      typeof views === 'string' ? [] : views.map(({ metadata, status }) => [metadata.name, status]),
+    );
     const uncleared = nodes.flatMap(({ metadata: { name } }) => {
-      const reason = views === null ? NO_CONTROLLER : this.#reason(name, reports.get(name));
+      const reason = typeof views === 'string' ? views : this.#reason(name, reports.get(name));
       return reason === null ? [] : [{ node: name, reason }];
     });
     return { uncleared, nodes: nodes.length };
@@ -194,13 +190,15 @@ export class SwitchedOffNodes {
     return null;
   }
 
-  /** Null: no controller answers. */
-  async #views(): Promise<readonly NodeView[] | null> {
+  /** Where no controller answers, why nobody knows. */
+  async #views(): Promise<readonly NodeView[] | string> {
     try {
       return await itemsAt<NodeView>(this.#request, NODE_VIEWS_PATH);
     } catch (error) {
       if (isKubeError(error, 'NotFound', 'ServiceUnavailable', 'Timeout') || isUnavailable(error))
-        return null;
+        return NO_CONTROLLER;
+      // In place of the aggregated API a pod is asked (RelayedApi), and does not answer either.
+      if (isKubeError(error, 'Unreachable')) return error.message;
       throw error;
     }
   }
@@ -236,6 +234,21 @@ export const WORKLOADS: readonly UninstalledObject[] = [
   object('DaemonSet', `${APPS}/daemonsets/nodewall-agent`),
 ];
 
+/** Of the components admission-policies and no-aggregated-api, where those are installed. */
+const OF_COMPONENTS: readonly UninstalledObject[] = [
+  ...admissionPolicies()
+    .toReversed()
+    .map(({ kind, metadata: { name } }) =>
+      object(
+        kind,
+        kind === 'ValidatingAdmissionPolicy'
+          ? `${ADMISSION}/validatingadmissionpolicies/${name}`
+          : `${ADMISSION}/validatingadmissionpolicybindings/${name}`,
+      ),
+    ),
+  object('ClusterRoleBinding', `${RBAC}/clusterrolebindings/nodewall-view-for-controllers`),
+];
+
 /** The aggregated API before the namespace: without its server no namespace can be deleted. */
 export const REST: readonly UninstalledObject[] = [
   object('APIService', '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io'),
@@ -256,6 +269,7 @@ export const REST: readonly UninstalledObject[] = [
       object('ValidatingAdmissionPolicy', `${ADMISSION}/validatingadmissionpolicies/${name}`),
     ],
   ),
+  ...OF_COMPONENTS,
   object('Namespace', NAMESPACE),
 ];
 
