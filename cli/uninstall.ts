@@ -234,7 +234,7 @@ export const WORKLOADS: readonly UninstalledObject[] = [
   object('DaemonSet', `${APPS}/daemonsets/nodewall-agent`),
 ];
 
-/** Of the components admission-policies and no-aggregated-api, where those are installed. */
+/** Objects of the components admission-policies and no-aggregated-api, if they are installed. */
 const OF_COMPONENTS: readonly UninstalledObject[] = [
   ...admissionPolicies()
     .toReversed()

@@ -173,15 +173,15 @@ describe('deploy/crds on a real API server', function () {
 
   it('with admission policies, refuses all that validate refuses, and nothing that it accepts', async () => {
     const policies = `${ROOT}/deploy/kustomize/components/admission-policies/policies.yaml`;
-    const only = invalidObjects().find(({ from }) => from.endsWith('except wider than cidr'));
-    const isRefused = async () => only !== undefined && (await refusal(only)) !== null;
+    const left = invalidObjects().filter(({ from }) =>
+      LEFT_TO_THE_WEBHOOK.includes(from.replace('test/invalid/', '')),
+    );
     const applied = await cluster.kubectl(['apply', '--server-side', '-f', policies]);
     assert.equal(applied.code, 0, applied.stderr);
     try {
-      await until('the policies are in force', isRefused);
-      const taken: string[] = [];
-      for (const object of invalidObjects()) if ((await refusal(object)) === null) taken.push(object.from);
-      assert.deepEqual(taken, []);
+      // Each policy is in force by itself, a moment after it was stored.
+      for (const object of invalidObjects())
+        await until(`${object.from} is refused`, async () => (await refusal(object)) !== null);
       for (const object of writtenObjects().filter(({ isValid }) => isValid))
         assert.equal(await refusal(object), null, object.from);
       await cluster.apply(RIGHTS);
@@ -210,7 +210,8 @@ describe('deploy/crds on a real API server', function () {
       assert.match(await whileDeleted(), /needs the right to use the gateway/);
     } finally {
       await cluster.kubectl(['delete', '-f', policies]);
-      await until('the policies are gone', async () => !(await isRefused()));
+      for (const object of left)
+        await until(`${object.from} is accepted again`, async () => (await refusal(object)) === null);
     }
   });
 
