@@ -80,6 +80,8 @@ const SYSCTLS: readonly string[] = [
   'net.netfilter.nf_conntrack_tcp_timeout_time_wait=1',
   'net.netfilter.nf_conntrack_tcp_timeout_close=1',
   'net.ipv4.ip_local_port_range=1024 65535',
+  // Ports that programs of a control plane listen on: no connection may have one of them first.
+  'net.ipv4.ip_local_reserved_ports=2379-2380,6443,8080,8443,9001-9099,9443,10250',
   'net.ipv4.tcp_tw_reuse=1',
   'net.ipv4.tcp_tw_reuse_delay=1',
   'net.ipv4.tcp_max_syn_backlog=65536',
