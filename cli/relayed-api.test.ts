@@ -86,6 +86,23 @@ describe('requests for the aggregated API where it is off', () => {
     await assert.rejects(api().request({ method: 'GET', path: VIEWS }), /spawn kubectl ENOENT/);
   });
 
+  it('pass over lines that are no answers', async () => {
+    kubectl(
+      `console.log('kubectl: a newer version is there'); console.log('null'); console.log('{}');\n${POD}`,
+    );
+    const relayed = api();
+    assert.deepEqual(await relayed.request({ method: 'GET', path: VIEWS }), { path: VIEWS });
+    relayed.close();
+  });
+
+  it('end at once where their signal was aborted before', async () => {
+    kubectl('setInterval(() => {}, 1000)\nprocess.stdin.on("end", () => process.exit()).resume()');
+    const relayed = api();
+    const wanted = { method: 'GET', path: VIEWS, signal: AbortSignal.abort() } as const;
+    await assert.rejects(relayed.request(wanted), { name: 'KubeError', reason: 'Timeout' });
+    relayed.close();
+  });
+
   it("are the API server's alone where it is there, and all others always", async () => {
     kubectl(POD);
     const refused = api(403, 'nodeviews is forbidden');

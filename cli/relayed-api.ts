@@ -78,6 +78,7 @@ export class RelayedApi {
     const late = AbortSignal.timeout((timeout ?? 0) + START);
     const over = signal === undefined ? late : AbortSignal.any([late, signal]);
     const fail = (): void => reject(failed(`no answer to GET ${path} in time`, 'Timeout'));
+    if (over.aborted) fail();
     over.addEventListener('abort', fail);
     this.#child ??= this.#start();
     this.#child.stdin?.write(`${JSON.stringify({ id, path, query, timeout })}\n`);
@@ -113,11 +114,15 @@ export class RelayedApi {
       () => end(said.trim().replaceAll('\n', '; ')),
       (error: Error) => end(error.message),
     );
-    createInterface({ input: child.stdout }).on('line', (line) => this.#receive(JSON.parse(line)));
+    createInterface({ input: child.stdout }).on('line', (line) => this.#receive(line));
     return child;
   }
 
-  #receive({ id, value, error }: RelayAnswer): void {
+  /** A line that is no answer, as a wrapper of kubectl may print, is passed over. */
+  #receive(line: string): void {
+    const answer = parsed(line);
+    if (answer === null) return;
+    const { id, value, error } = answer;
     const waiting = this.#waiting.get(id);
     if (error === undefined) waiting?.resolve(value);
     else waiting?.reject(new KubeError(error.message, error));
@@ -130,6 +135,16 @@ export class RelayedApi {
  */
 export function isUnregistered(error: unknown): boolean {
   return isKubeError(error, 'NotFound') && error.message.startsWith('404 page not found');
+}
+
+/** Null where it is not JSON of an answer's form. */
+function parsed(line: string): RelayAnswer | null {
+  try {
+    const answer = JSON.parse(line);
+    return typeof answer?.id === 'number' ? answer : null;
+  } catch {
+    return null;
+  }
 }
 
 function failed(why: string, reason: string): KubeError {
