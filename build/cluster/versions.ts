@@ -6,7 +6,7 @@ const KUBERNETES = { '1.34': '1.34.4', '1.35': '1.35.4', '1.36': '1.36.3', '1.37
 const CONTAINERD = { '1.6': 'debian', '1.7': '1.7.35', '2': '2.4.2' } as const;
 
 /** The version of test/cluster/go.mod. */
-const DEFAULT_KUBERNETES: KubernetesName = '1.35';
+const DEFAULT_KUBERNETES: KubernetesName = '1.37';
 const DEFAULT_CONTAINERD: ContainerdName = '1.6';
 
 type KubernetesName = keyof typeof KUBERNETES;
