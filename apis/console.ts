@@ -122,6 +122,8 @@ const EXCEPTION_STATES = [
   'Failed',
   /** Guarded apply went back to the version before. */
   'RolledBack',
+  /** In force, and matching nothing beside the node's Service proxy. */
+  'NotEnforced',
   /** The agent is of an older version, and ignores a field. Its rules are enforced. */
   'Partly',
 ] as const;

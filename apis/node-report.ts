@@ -78,6 +78,8 @@ const FAILING_RULE = object(
      * It was rolled back (guarded apply), and the version before is in force. Absent: it was not.
      */
     rolledBack: FLAG,
+    /** Its rules are in force, and match nothing here. Absent: that is not so. */
+    notEnforced: FLAG,
   },
 );
 

@@ -27,6 +27,11 @@ export const POLICY_PHASES = [
    * `failingNodes`.
    */
   'RolledBack',
+  /**
+   * At least one node has its rules in force, and a Service proxy that they match nothing beside;
+   * see `failingNodes`.
+   */
+  'NotEnforced',
   /** The policy applies to no node: it selects none, or has no rules. */
   'NoNodes',
   /**
@@ -70,6 +75,8 @@ export interface FailingNode {
   readonly reason: string;
   /** It rolled the version back, and has the one confirmed last in force. Absent: it did not. */
   readonly rolledBack?: true;
+  /** Its rules are in force there, and match nothing. Absent: that is not so. */
+  readonly notEnforced?: true;
 }
 
 /** A metav1.Condition. */
@@ -106,7 +113,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
   description: 'The state of the policy, as the controller last observed it.',
   properties: {
     phase: choiceField(
-      'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version; Pending also: it names what does not exist yet, see problems. Trying: all do, some try it still (guarded apply). Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NoNodes: it applies to no node. ' +
+      'Pending, Realizing, Realized: no, some, all nodes that are selected enforce this version; Pending also: it names what does not exist yet, see problems. Trying: all do, some try it still (guarded apply). Failed: some node cannot enforce it. RolledBack: some node tried it and took it back. NotEnforced: on some node its rules match nothing. NoNodes: it applies to no node. ' +
         'Invalid: this version is left out. Disabled: the feature gate NodeNetworkPolicy is off, or has no value and no node enforces it.',
       [...POLICY_PHASES],
     ),
@@ -128,6 +135,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
         rule: textField('Name of the rule; absent if the whole policy fails.'),
         reason: textField('The reason that the node reported.'),
         rolledBack: flagField('True: the node tried the version, and took it back.'),
+        notEnforced: flagField('True: the rules are in force there, and match nothing.'),
       },
     ),
     problems: textsField('The reasons why the policy is invalid, or waits, one line each; the first 20.', {

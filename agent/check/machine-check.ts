@@ -35,6 +35,7 @@ import {
 } from '../inspect/machine-facts.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock, namespaceHolder } from '../run/agent-lock.ts';
+import { unseenProxyNow } from '../run/interface-groups.ts';
 import { readOff } from '../run/off-file.ts';
 import { rememberedNode } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';
@@ -64,6 +65,7 @@ export const MACHINE_CHECKS = {
   otherTables,
   untracked,
   flowtables,
+  serviceProxy,
   extension: checkExtension,
   destinations,
   sources,
@@ -214,6 +216,18 @@ async function flowtables(): Promise<CheckLine> {
     return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
   } finally {
     await nft.close();
+  }
+}
+
+/** docs/nodeport.md, limits. */
+async function serviceProxy(): Promise<CheckLine> {
+  const check = 'service proxy';
+  try {
+    const why = await unseenProxyNow();
+    if (why === null) return ok(check, 'none is known beside which NodePort policies match nothing');
+    return warning(check, why, "use kube-proxy's mode nftables or iptables, or that system's own policies");
+  } catch (error) {
+    return warning(check, `interfaces cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
   }
 }
 

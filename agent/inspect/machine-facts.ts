@@ -76,18 +76,43 @@ export async function machineFacts(
 
 async function otherChains(): Promise<OtherChains> {
   try {
-    const { Nftables } = await loadAddon();
-    const nft = new Nftables();
-    try {
-      const found = (await nft.list('chains')).map(({ chain }) => toChain(Object(chain)));
-      return { chains: found.filter((one) => one !== null).slice(0, MOST_CHAINS), problem: null };
-    } finally {
-      await nft.close();
-    }
+    const found = (await listChains()).map(toChain).filter((one) => one !== null);
+    return { chains: found.slice(0, MOST_CHAINS), problem: null };
   } catch (error) {
     return { chains: [], problem: (error as Error).message.split('\n', 1)[0] ?? '' };
   }
 }
+
+async function listChains(): Promise<JsonObject[]> {
+  const { Nftables } = await loadAddon();
+  const nft = new Nftables();
+  try {
+    return (await nft.list('chains')).map(({ chain }) => Object(chain));
+  } finally {
+    await nft.close();
+  }
+}
+
+/**
+ * Whether the kernel has rules of a kube-proxy, by nftables or either iptables; null: not known.
+ */
+export async function hasKubeProxy(): Promise<boolean | null> {
+  try {
+    if ((await listChains()).some(({ table, name }) => table === 'kube-proxy' || name === PROXY_CHAIN))
+      return true;
+    const tables = await legacyTables();
+    const texts = await Promise.all(
+      LEGACY.filter((command) => tables.includes(`${command} nat`)).map((command) =>
+        savedRules(`${command}-legacy-save`, 'nat'),
+      ),
+    );
+    return texts.some((text) => text.includes(`:${PROXY_CHAIN} `));
+  } catch {
+    return null;
+  }
+}
+
+const PROXY_CHAIN = 'KUBE-SERVICES';
 
 /** Null: no base chain, or one of nodewall's. */
 function toChain({ family, table, name, type, hook, prio, policy }: JsonObject): OtherChain | null {

@@ -28,7 +28,7 @@ export interface GroupReconcilerEvents {
   /** The changes that one burst of events led to. */
   changed(changes: readonly InterfaceGroupChange[]): void;
   /** The links as far as they are known; called after each reading, and each burst of events. */
-  known(links: Iterable<Link>): void;
+  known(links: readonly Link[]): void;
   /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
   owned(owned: readonly OwnedGroup[]): void;
   /** The kernel refused a change; it is retried at the next lookAtAll(). */
@@ -260,7 +260,7 @@ export class GroupReconciler {
 
   async #settle(): Promise<void> {
     await this.#readSuspects();
-    this.#options.events.known(this.#table.values());
+    this.#options.events.known([...this.#table.values()]);
     if (this.#isFirst) this.#recall();
     this.#letGo();
     const changes = this.#changes(await this.#attachments.now());

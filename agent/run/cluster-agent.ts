@@ -386,7 +386,7 @@ class ClusterAgent {
   #reportNow(): NodeReport {
     const { options, dataplanes, clock, refused, extension } = this.#options;
     const { publicKey } = extension;
-    const { lacks: problems, guardReport: guard } = this.#enforcement;
+    const { lacks: problems, guardReport: guard, unseenProxy } = this.#enforcement;
     const speaks = this.#hasEgress || refused !== null;
     return nodeReport(this.#state, {
       node: options.node,
@@ -395,6 +395,7 @@ class ClusterAgent {
       dataplane: dataplanes.chosen.name,
       ...(speaks ? { egress: { refused, publicKey, problems } } : {}),
       guard,
+      unseenProxy,
       totals: this.#totals.next(),
       now: clock.date(),
     });

@@ -340,6 +340,11 @@ export class ClusterEnforcement {
     return this.#guardReport;
   }
 
+  /** As InterfaceGroups has it; null too while nothing is enforced. */
+  get unseenProxy(): string | null {
+    return this.#interfaces?.unseenProxy ?? null;
+  }
+
   /** The objects that the extension lacks in the kernel. */
   get lacks(): readonly string[] {
     return this.#lacks;

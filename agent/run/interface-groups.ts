@@ -9,6 +9,7 @@ import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { ifAbsent, Saver, type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { type NodeFacts, OwnAddresses } from '../connections/node-facts.ts';
+import { hasKubeProxy } from '../inspect/machine-facts.ts';
 import { type Attachments, attachments } from '../interfaces/attachment.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
@@ -21,6 +22,7 @@ import {
   routedOutBy,
   WatchedLocalPods,
 } from '../interfaces/local-pods.ts';
+import { UnseenProxy } from '../interfaces/unseen-proxy.ts';
 import { NO_VRFS, type Vrfs, vrfsOf, WatchedVrfs } from '../interfaces/vrfs.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -39,6 +41,8 @@ export interface InterfaceGroups {
   groupOf(index: number): number | null;
   readonly localPods: LocalPods;
   readonly vrfs: Vrfs;
+  /** Why NodePort policies match nothing on this node; null: nothing is known against them. */
+  readonly unseenProxy: string | null;
   /**
    * Sets the addresses of the Node object. An interface that has one of them attaches the node
    * itself, also if a CNI gives its interfaces such a name.
@@ -93,6 +97,7 @@ export async function keepInterfaceGroups({
       groupOf: () => null,
       localPods: NO_LOCAL_PODS,
       vrfs: NO_VRFS,
+      unseenProxy: null,
       nodeHas: async () => undefined,
       close: () => saved.close(),
     };
@@ -117,6 +122,7 @@ class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly vrfs = new WatchedVrfs();
   readonly #options: KeptGroupsOptions;
+  readonly #proxy: UnseenProxy;
   readonly #groups: LinkSocket;
   readonly #network: RouteSocket;
   readonly #reconciler: GroupReconciler;
@@ -142,6 +148,11 @@ class KeptGroups implements InterfaceGroups {
         );
       },
     });
+    this.#proxy = new UnseenProxy({
+      hasKubeProxy,
+      now: () => performance.now(),
+      changed: (why) => log.info(why ?? 'NodePort policies are enforced again', { node }),
+    });
     const said = interfaceLog({ node, config, log });
     this.#reconciler = new GroupReconciler({
       links: linksOf(this.#network, this.#groups),
@@ -150,7 +161,10 @@ class KeptGroups implements InterfaceGroups {
       attachments: () => readAttachments(this.#network, this.#declared),
       events: {
         ...said,
-        known: (links) => this.vrfs.update(links),
+        known: (links) => {
+          this.vrfs.update(links);
+          this.#proxy.update(links);
+        },
         owned: (held) => saved.save(held),
         changed: (changes) => {
           said.changed(changes);
@@ -166,10 +180,15 @@ class KeptGroups implements InterfaceGroups {
     // Monitors are opened before the first list, so that a change during the list is not missed.
     if (!once) this.#monitors = [this.#watch(), this.#watchNetwork()];
     await this.#reconciler.reconcileAll();
+    await this.#proxy.settled();
     await this.#refreshPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
     await nameGroups(config.interfaceGroupFile, config.interfaceGroups, log);
     if (!once) this.#interval = setInterval(() => void this.#reconciler.reconcileAll(), LOOK_INTERVAL);
+  }
+
+  get unseenProxy(): string | null {
+    return this.#proxy.why;
   }
 
   nameOf(index: number): string | null {
@@ -291,6 +310,14 @@ export async function nodeFacts(config: Config): Promise<NodeFacts> {
 function podRoutes(links: readonly Link[], routes: RouteTexts, { interfaceGroups }: Config): MemberSet {
   const ofPods = links.filter(({ group }) => group === interfaceGroups.pods);
   return routedOutBy(routes, new Set(ofPods.map(({ name }) => name)));
+}
+
+/** Why NodePort policies match nothing in this network namespace; null: nothing is known. */
+export async function unseenProxyNow(): Promise<string | null> {
+  const proxy = new UnseenProxy({ hasKubeProxy, now: () => 0, changed: () => {} });
+  proxy.update(await listLinks());
+  await proxy.settled();
+  return proxy.why;
 }
 
 /** The interfaces of this network namespace. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { NodeEgress } from '../../apis/egress/node-egress.ts';
 import { keyText } from '../../test/fake/fake-routes.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
+import { policy } from '../../test/kernel/manifests.ts';
 import { type AgentState, initialState } from './agent-state.ts';
 import { nodeReport } from './node-report.ts';
 
@@ -53,6 +54,20 @@ describe('the report of a node', () => {
   ] as const) {
     it(`says ${what}`, () => assert.deepEqual(report(more), { ...report(more), ...said }));
   }
+
+  it('says which NodePort policies match nothing, but of those that fail why', () => {
+    const drop = (name: string) => ({ name, action: 'Drop' }) as const;
+    const nodePort = (name: string) => policy(name, { traffic: 'NodePort', ingress: [drop('a'), drop('b')] });
+    const wanted = nodeState(closing('host', 23), nodePort('web'), nodePort('p'));
+    const said = nodeReport(
+      { ...START, inForce: { wanted, received: wanted, revision: 'e.1' }, failing },
+      { ...AROUND, unseenProxy: 'IPVS' },
+    );
+    const [first, second, ...more] = said.failing;
+    assert.deepEqual([first, more], [failing[0], []]);
+    const web = { policy: 'web', generation: 0, reason: 'IPVS', notEnforced: true };
+    assert.deepEqual(second, { ...failing[0], ...web });
+  });
 
   it('says what the node does for egress gateways, if the gate is on', () => {
     const egress = { refused: null, problems: [] as string[], publicKey: null as string | null };

@@ -33,6 +33,8 @@ interface Circumstances {
   readonly egress?: EgressCircumstances;
   /** Guarded apply; null or absent: it has nothing to say. */
   readonly guard?: GuardReport | null;
+  /** Why NodePort policies match nothing on this node; null or absent: they are enforced. */
+  readonly unseenProxy?: string | null;
   readonly totals: NodeTotals;
   readonly now: Date;
 }
@@ -53,8 +55,9 @@ interface EgressCircumstances {
 /** The report of this node for the controller. */
 export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
   const { folded, inForce, enabled, off, viewError, failing, policies } = state;
-  const { node, hostAddresses, version, dataplane, now, egress, guard, totals } = circumstances;
+  const { node, hostAddresses, version, dataplane, now, egress, guard, totals, unseenProxy } = circumstances;
   const { held = [], tried = [] } = guard ?? {};
+  const failures = held.length === 0 ? failing : withHeld(failing, held);
   return {
     node,
     revision: folded?.revision ?? null,
@@ -62,7 +65,7 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     enabled,
     ...(off === null ? {} : { off: off.reason }),
     ...(viewError === null ? {} : { viewError: viewError.slice(0, LONGEST_REASON) }),
-    failing: held.length === 0 ? failing : withHeld(failing, held),
+    failing: unseenProxy == null ? failures : withUnseen(failures, inForce, unseenProxy),
     ...(tried.length === 0 ? {} : { tried: tried.slice(0, MOST_FAILING).map(short) }),
     policies,
     hostAddresses,
@@ -73,6 +76,23 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     dataplane,
     time: now.toISOString(),
   };
+}
+
+/** Failures, and the NodePort policies in force without one. */
+function withUnseen(
+  failing: readonly FailingRule[],
+  inForce: AgentState['inForce'],
+  reason: string,
+): FailingRule[] {
+  const failed = new Set(failing.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`));
+  const unseen = new Map<string, FailingRule>();
+  for (const rule of inForce?.wanted.rules ?? []) {
+    const { apiGroup, policy, generation } = rule.source;
+    const key = `${apiGroup}/${policy}`;
+    if (rule.traffic === 'NodePort' && !failed.has(key))
+      unseen.set(key, { apiGroup, policy, generation, rule: null, reason, notEnforced: true });
+  }
+  return [...failing, ...unseen.values()].slice(0, MOST_FAILING);
 }
 
 /** The hold explains a policy that is held and fails in its confirmed version too. */

@@ -122,6 +122,7 @@ export const NODE_VIEW = {
         ...plain('apiGroup', 'policy', 'generation', 'rule'),
         reason: 'text',
         rolledBack: 'plain',
+        notEnforced: 'plain',
       },
     ],
     tried: [{ each: 'plain' }],

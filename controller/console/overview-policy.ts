@@ -171,6 +171,7 @@ function phaseOf(
   const states = new Set(exceptions.map(({ state }) => state));
   if (states.has('RolledBack')) return 'RolledBack';
   if (states.has('Failed')) return 'Failed';
+  if (states.has('NotEnforced')) return 'NotEnforced';
   if (failing === 0) return 'Realized';
   if (states.size === 1 && states.has('Trying')) return 'Trying';
   return failing === desired ? 'Pending' : 'Realizing';

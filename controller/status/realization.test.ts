@@ -214,6 +214,10 @@ describe('realization', () => {
     now.report(report('a', 'e.1', [{ generation: 2, rolledBack: true }]));
     const { current, failing } = now.progress(KEY, VERSION, 2);
     assert.deepEqual([current, failing], [1, [{ node: 'a', rule: 'r', reason: 'why', rolledBack: true }]]);
+    now.report(report('a', 'e.1', [{ generation: 2, notEnforced: true }]));
+    assert.equal(now.progress(KEY, VERSION, 2).failing[0]?.notEnforced, true);
+    assert.equal(now.versions(KEY, VERSION, 2)[0]?.exceptions[0]?.state, 'NotEnforced');
+    assert.equal(outcome(), 'failed');
   });
 
   it('says why a node that tries the version does not confirm it, which is no failure yet', () => {

@@ -199,11 +199,12 @@ export class Realization {
     for (const node of tracked.nodes) {
       const { name } = node;
       const failure = failed.get(name);
-      const { rule = null, reason = '', rolledBack } = failure ?? {};
+      const { rule = null, reason = '', rolledBack, notEnforced } = failure ?? {};
       const except = (state: NodeException['state'], why = ''): void =>
         void exceptions.push({ node: name, state, reason: why, rule });
       const partly = node.whyPartly(needs);
-      if (failure !== undefined) except(rolledBack ? 'RolledBack' : 'Failed', reason);
+      if (failure !== undefined)
+        except(rolledBack ? 'RolledBack' : notEnforced ? 'NotEnforced' : 'Failed', reason);
       else if (node.tries(tracked.policy, tracked.generation))
         except('Trying', node.whyTried(tracked.policy, tracked.generation) ?? '');
       else if (!hasVersion(node.enforced, node, tracked, this.#epoch)) except('Pending');
@@ -341,7 +342,8 @@ export class Realization {
         failed.add(node);
         const rule = one.rule === null ? {} : { rule: one.rule };
         const rolledBack = one.rolledBack === true ? { rolledBack: true as const } : {};
-        failing.push({ node: node.name, ...rule, reason: one.reason, ...rolledBack });
+        const notEnforced = one.notEnforced === true ? { notEnforced: true as const } : {};
+        failing.push({ node: node.name, ...rule, reason: one.reason, ...rolledBack, ...notEnforced });
       }
     }
     return { failed, failing };

@@ -67,6 +67,26 @@ describe('statusOf', () => {
       { progress: { ...some, current: 2, failing: [{ node: 'n1', reason: 'probe', rolledBack: true }] } },
     ],
     [
+      'NotEnforced',
+      'its rules match nothing on one',
+      'False',
+      /^2 of 3 .*; its rules match nothing on 1\.$/,
+      { progress: { ...some, current: 2, failing: [{ node: 'n1', reason: 'IPVS', notEnforced: true }] } },
+    ],
+    [
+      'Failed',
+      'its rules match nothing on one, and another fails',
+      'False',
+      /; 2 failed\.$/,
+      {
+        progress: {
+          ...some,
+          current: 1,
+          failing: [...failing, { node: 'n2', reason: 'IPVS', notEnforced: true }],
+        },
+      },
+    ],
+    [
       'NoNodes',
       'no node is selected',
       'True',

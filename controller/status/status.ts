@@ -110,12 +110,13 @@ export function statusOf(
 export function isTakenBack(before: WrittenStatus, now: WrittenStatus): boolean {
   // Counts of different versions, or of none, are not comparable.
   const isCounted = ({ phase }: WrittenStatus): boolean =>
-    ['Pending', 'Realizing', 'Trying', 'Realized', 'Failed', 'RolledBack'].includes(phase);
+    ['Pending', 'Realizing', 'Trying', 'Realized', 'Failed', 'RolledBack', 'NotEnforced'].includes(phase);
   if (!isCounted(before) || !isCounted(now)) return false;
   if (before.observedGeneration !== now.observedGeneration) return false;
   if (before.desiredNodesRealized !== now.desiredNodesRealized) return false;
   const isLess = now.currentNodesRealized < before.currentNodesRealized;
-  const isBad = ({ phase }: WrittenStatus): boolean => phase === 'Failed' || phase === 'RolledBack';
+  const isBad = ({ phase }: WrittenStatus): boolean =>
+    phase === 'Failed' || phase === 'RolledBack' || phase === 'NotEnforced';
   const isQuieter = isBad(before) && !isBad(now) && now.phase !== 'Realized';
   return isLess || isQuieter;
 }
@@ -149,7 +150,7 @@ function phaseOf(facts: PolicyFacts): PolicyPhase {
   if (isOff(facts)) return 'Disabled';
   if (desired === 0) return 'NoNodes';
   if (failing.some(({ rolledBack }) => rolledBack)) return 'RolledBack';
-  if (failing.length > 0) return 'Failed';
+  if (failing.length > 0) return failing.every(({ notEnforced }) => notEnforced) ? 'NotEnforced' : 'Failed';
   if (current === desired) return 'Realized';
   if (current + tried === desired) return 'Trying';
   return current === 0 ? 'Pending' : 'Realizing';
@@ -208,6 +209,8 @@ function realized(
       const nodes = new Set(failing.filter(({ rolledBack }) => rolledBack).map(({ node }) => node)).size;
       return { status: 'False', reason: 'RolledBack', message: `${count}; ${nodes} rolled it back.` };
     }
+    case 'NotEnforced':
+      return { status: 'False', reason: phase, message: `${count}; its rules match nothing on ${failed}.` };
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
     case 'Trying':

@@ -23,6 +23,7 @@ const HEALTH: Readonly<Record<PolicyPhase, string>> = {
   NoNodes: 'Healthy',
   Failed: 'Degraded',
   RolledBack: 'Degraded',
+  NotEnforced: 'Degraded',
   Invalid: 'Degraded',
   Disabled: 'Suspended',
 };

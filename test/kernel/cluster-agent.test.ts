@@ -408,6 +408,29 @@ forEachDataplane(
         },
       );
 
+    itOnce('reports NodePort policies as not enforced beside IPVS', async () => {
+      await keepFollowing();
+      await enforced();
+      const before = agent.log();
+      const rule = { name: 'all', action: 'Drop' } as const;
+      const nodePort = policy('node-port', { traffic: 'NodePort', ingress: [rule] });
+      const link = (...words: string[]) => node.topology.node.run(['ip', 'link', ...words]);
+      await link('add', 'kube-ipvs0', 'type', 'bridge');
+      await untilSaid('Services are kube-proxy in mode ipvs', before);
+      await enforced(nodePort);
+      const failing = () => lastReport()?.failing ?? [];
+      await plane.until(() => failing().length > 0);
+      const [first] = failing();
+      assert.deepEqual([first?.policy, first?.rule, first?.notEnforced], ['node-port', null, true]);
+      const { stdout } = await node.asked('check', '--machine');
+      assert.match(stdout, /^warning +service proxy +Services are kube-proxy in mode ipvs/m);
+      await link('del', 'kube-ipvs0');
+      await untilSaid('NodePort policies are enforced again', before);
+      await enforced();
+      await enforced(nodePort);
+      await plane.until(() => failing().length === 0);
+    });
+
     itOnce('logs once that the controller rejects its token, with advice', async () => {
       plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
       await follow();
