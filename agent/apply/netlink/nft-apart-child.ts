@@ -4,15 +4,17 @@ import { Nftables, NftError } from 'nftables-napi';
 import type { ApartAnswer } from './nft-apart.ts';
 
 async function answer(): Promise<ApartAnswer> {
-  const nftables = new Nftables();
+  let opened: Nftables | null = null;
   try {
+    const nftables = new Nftables();
+    opened = nftables;
     return { text: await nftables.run(await text(process.stdin)) };
   } catch (error) {
     if (!(error instanceof NftError)) throw error;
     const [first, ...rest] = error.all;
     return { details: [first ?? { code: error.code, message: error.message, operation: null }, ...rest] };
   } finally {
-    await nftables.close();
+    await opened?.close();
   }
 }
 

@@ -8,6 +8,8 @@ import { siblingModule } from '../../../lib/process/exit.ts';
  * go by netlink and read no set of others.
  */
 const CRASHED = 'CRASHED';
+/** A process that somebody, or the kernel for memory, kills has said nothing of libnftables. */
+const OF_CRASHES: readonly unknown[] = ['SIGSEGV', 'SIGABRT', 'SIGBUS'];
 
 /** Milliseconds: a process starts slowly on a busy machine. */
 const TIME_LIMIT = 60_000;
@@ -24,12 +26,12 @@ export type ApartAnswer =
 export async function runApart(command: string): Promise<string> {
   const script = siblingModule(import.meta, 'nft-apart-child');
   const exec = createExec({ command: [process.execPath, script], timeout: TIME_LIMIT });
-  const { code, stdout, stderr } = await exec([], { stdin: `${command}\n` });
-  if (code === null) {
+  const { code, signal, stdout, stderr } = await exec([], { stdin: `${command}\n` });
+  if (OF_CRASHES.includes(signal)) {
     const message = 'libnftables of this machine cannot read sets of a later version (nftables 1.1.2)';
     throw new NftError([{ code: CRASHED, message, operation: null }]);
   }
-  if (code !== 0) throw new Error(`a process for nft ended with status ${code}: ${stderr}`);
+  if (code !== 0) throw new Error(`a process for nft ended with ${signal ?? `status ${code}`}: ${stderr}`);
   const answer: ApartAnswer = JSON.parse(stdout);
   if ('details' in answer) throw new NftError(answer.details);
   return answer.text;

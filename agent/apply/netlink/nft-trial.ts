@@ -1,5 +1,5 @@
 import { createExec } from 'ipset-ts';
-import { NftError } from 'nftables-napi';
+import { Nftables, NftError } from 'nftables-napi';
 import { siblingModule } from '../../../lib/process/exit.ts';
 import { isCrash, runApart } from './nft-apart.ts';
 
@@ -24,7 +24,7 @@ export function tryEgress(): Promise<NftTrial> {
  * Tries nf_tables in the network namespace of this process and leaves nothing behind. Throws
  * NftError with code EPERM without permission.
  *
- * @param hooked whether packets may traverse it
+ * @param hooked whether packets may traverse it: in a new network namespace, without sets of others
  */
 export async function tryHere({
   hooked,
@@ -34,11 +34,14 @@ export async function tryHere({
   readonly egress?: boolean;
 }): Promise<NftTrial> {
   const needs = nftNeeds({ hooked, egress });
+  let alone: Nftables | null = null;
   try {
+    const nft = hooked ? new Nftables() : null;
+    alone = nft;
     return await tryNeeds(needs, async (text) => {
       // In one transaction the table is never visible. A hook is registered only by a commit.
-      await runApart(hooked ? text : `${text}${REMOVAL}`);
-      if (hooked) await runApart(REMOVAL);
+      await (nft === null ? runApart(`${text}${REMOVAL}`) : nft.run(text));
+      await nft?.run(REMOVAL);
     });
   } catch (error) {
     // A later nft works here, so nf_tables does; what it lacks is named when rules are applied.
@@ -46,6 +49,8 @@ export async function tryHere({
     // Without permission the result is unknown, and iptables would not work either.
     if (!(error instanceof NftError) || error.code === 'EPERM') throw error;
     return { works: false, why: error.message };
+  } finally {
+    await alone?.close();
   }
 }
 

@@ -15,6 +15,8 @@ export interface ExecOptions {
 export interface ExecResult {
   /** Null if a signal ended the process. */
   readonly code: number | null;
+  /** That signal; absent: it ended by itself. */
+  readonly signal?: NodeJS.Signals;
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -110,9 +112,11 @@ export function createExec(options: RealExecOptions = {}): Exec {
       child.stdin.on('error', () => {});
       writeLines(child.stdin, typeof stdin === 'string' ? [stdin] : stdin).catch(stop);
 
-      child.once('close', (code) => {
+      child.once('close', (code, signal) => {
         clearTimeout(timer);
-        resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() });
+        const bySignal = signal === null ? {} : { signal };
+        const text = (parts: Buffer[]) => Buffer.concat(parts).toString();
+        resolve({ code, ...bySignal, stdout: text(stdout), stderr: text(stderr) });
       });
     });
   }
