@@ -8,6 +8,7 @@ const link = (name: string, rest: Partial<Link> = {}): Link => ({
   index: 2,
   name,
   kind: 'vrf',
+  isUp: true,
   ...rest,
 });
 
@@ -19,6 +20,10 @@ describe('devices of VRFs', () => {
 
   it('have no queue, behind which a packet may leave without its second pass', () => {
     assert.deepEqual(vrfsOf([link('red', { hasQueue: true }), link('blue')]), ['blue']);
+  });
+
+  it('are up: one that is down has a queue, and reports none', () => {
+    assert.deepEqual(vrfsOf([link('red', { isUp: false }), link('blue')]), ['blue']);
   });
 
   it('have no name that is a pattern or an option', () => {

@@ -35,13 +35,14 @@ export class WatchedVrfs implements Vrfs {
 }
 
 /**
- * Names of the VRF devices that send without a queue (agent/render/first-pass.ts), sorted. A name
- * that iptables or nft would read as a pattern (`red+`, `red*`) is left out.
+ * Names of the VRF devices that send without a queue (agent/render/first-pass.ts), sorted. One that
+ * is down has a queue that drops all, whatever it reports. A name that iptables or nft would read
+ * as a pattern (`red+`, `red*`) is left out.
  */
 export function vrfsOf(links: Iterable<Link>): string[] {
   const names: string[] = [];
-  for (const { kind, name, hasQueue } of links)
-    if (kind === 'vrf' && !hasQueue && PLAIN_NAME.test(name)) names.push(name);
+  for (const { kind, name, isUp, hasQueue } of links)
+    if (kind === 'vrf' && isUp && !hasQueue && PLAIN_NAME.test(name)) names.push(name);
   return names.sort();
 }
 

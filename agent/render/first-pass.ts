@@ -12,8 +12,12 @@ const FIRST_BY_VRF = 'first-by-vrf';
  * By the VRF device, and only once, goes what the node sends to itself in the VRF. It is tracked,
  * unless another table says otherwise; so this is for nodes with the exemption loopback alone.
  *
- * @param vrfs names of VRF devices without a queue: behind one, a packet that another table has
- *   routed anew between the passes is not passed on to the second (ip_route_me_harder)
+ * A packet that another table's rules have routed anew (ip_route_me_harder, after a mark for one)
+ * does not come to its second pass where the VRF device, and not the interface, was its way: behind
+ * a queue, and where a route from outside the VRF leads to the device. The latter is tracked, too,
+ * unless another table says otherwise.
+ *
+ * @param vrfs names of VRF devices that are up, and without a queue
  */
 export function firstPasses(
   { exemptions }: Pick<Config, 'exemptions'>,

@@ -66,7 +66,7 @@ describe('interfaceOverlay', () => {
     const vrfs = new WatchedVrfs();
     const overlay = overlaid(vrfs);
     overlay.submit(envelopeOf(stateOf([])));
-    const red = { ...BARE, index: 2, name: 'red', kind: 'vrf' };
+    const red = { ...BARE, index: 2, name: 'red', kind: 'vrf', isUp: true };
     vrfs.update([red]);
     become(first);
     vrfs.update([]);

@@ -33,6 +33,11 @@ const NOTRACK = `table inet nwnotrack {
   chain out { type filter hook output priority raw; tcp dport { ${OWN}, ${CLOSED} } notrack; }
 }
 `;
+/** As another program may mark what the node sends: the kernel then looks for its way anew. */
+const MARK = `table inet nwmark {
+  chain out { type route hook output priority mangle; tcp dport ${CLOSED} meta mark set 7; }
+}
+`;
 
 forEachDataplane(
   'packets of a VRF',
@@ -113,6 +118,22 @@ forEachDataplane(
         assert.deepEqual(await answers(it_.namespace, own, CLOSED), [false, false]);
       } finally {
         await it_.node.nft('delete table inet nwnotrack\n');
+      }
+    });
+
+    it('do not leave unjudged where another table marks them, nor where the device is down besides', async () => {
+      const before = await seen();
+      await it_.node.nft(MARK);
+      try {
+        for (const state of ['up', 'down']) {
+          await it_.ip(`link set vrf7 ${state}`);
+          await it_.once({}, '--strict');
+          assert.deepEqual(await answers(it_.namespace, peers, CLOSED), [false, false]);
+          assert.equal((await seen()).closed, before.closed, state);
+        }
+      } finally {
+        await it_.node.nft('delete table inet nwmark\n');
+        await it_.ip('link set vrf7 up');
       }
     });
 
