@@ -97,15 +97,13 @@ async function listing(stateDir: string): Promise<string> {
 
 /** '' if there is no such table. */
 async function nftText(table: string): Promise<string> {
-  const { Nftables, NftError } = await loadAddon();
-  const nft = new Nftables({ numeric: false });
+  const { NftError } = await loadAddon();
+  const { runApart } = await import('../apply/netlink/nft-apart.ts');
   try {
-    return await nft.run(`list table ${table}`);
+    return await runApart(`list table ${table}`, 'names');
   } catch (error) {
     if (error instanceof NftError && error.code === 'ENOENT') return '';
     throw error;
-  } finally {
-    await nft.close();
   }
 }
 

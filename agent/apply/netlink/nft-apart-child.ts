@@ -1,4 +1,7 @@
-/** Run by nft-apart.ts: one command of nft from standard input, whatever becomes of it. */
+/**
+ * Run by nft-apart.ts, with `numbers` or `names` to print: one command of nft from standard input,
+ * whatever becomes of it.
+ */
 import { text } from 'node:stream/consumers';
 import { Nftables, NftError } from 'nftables-napi';
 import type { ApartAnswer } from './nft-apart.ts';
@@ -6,7 +9,7 @@ import type { ApartAnswer } from './nft-apart.ts';
 async function answer(): Promise<ApartAnswer> {
   let opened: Nftables | null = null;
   try {
-    const nftables = new Nftables();
+    const nftables = new Nftables({ numeric: process.argv[2] !== 'names' });
     opened = nftables;
     return { text: await nftables.run(await text(process.stdin)) };
   } catch (error) {

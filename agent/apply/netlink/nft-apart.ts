@@ -21,12 +21,15 @@ export type ApartAnswer =
 
 /**
  * Runs a command of nft in a process of its own, for commands by which libnftables reads sets of
- * others: it may not survive that. Returns what it prints. Throws NftError, also with code CRASHED.
+ * others, or of ours that another nft has loaded (at boot): it may not survive that. Returns what
+ * it prints. Throws NftError, also with code CRASHED.
+ *
+ * @param output names: of protocols, priorities, marks and times
  */
-export async function runApart(command: string): Promise<string> {
+export async function runApart(command: string, output: 'numbers' | 'names' = 'numbers'): Promise<string> {
   const script = siblingModule(import.meta, 'nft-apart-child');
   const exec = createExec({ command: [process.execPath, script], timeout: TIME_LIMIT });
-  const { code, signal, stdout, stderr } = await exec([], { stdin: `${command}\n` });
+  const { code, signal, stdout, stderr } = await exec([output], { stdin: `${command}\n` });
   if (OF_CRASHES.includes(signal)) {
     const message = 'libnftables of this machine cannot read sets of a later version (nftables 1.1.2)';
     throw new NftError([{ code: CRASHED, message, operation: null }]);
