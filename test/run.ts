@@ -22,7 +22,7 @@ const SUITES = {
     'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',
     'build/{hooks,manifests,package}/**/*.test.ts',
-    'test/{dns,docs,fake,structure,oracle,tracer,cases,invalid,migrate,netns,probe}/**/*.test.ts',
+    'test/{dns,docs,fake,structure,oracle,tracer,cases,invalid,migrate,netns,peers,probe}/**/*.test.ts',
   ],
   abuse: ['test/abuse/**/*.test.ts'],
   properties: ['test/{properties,fuzz,generate}/**/*.test.ts'],

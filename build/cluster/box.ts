@@ -88,6 +88,10 @@ interface ImageParts {
   /** Paths in the image, and the files that are put there. */
   readonly files: Readonly<Record<string, string>>;
   readonly entrypoint: readonly string[];
+  /** The folder of all other files; absent: there are none. */
+  readonly base?: string;
+  /** Arguments where a pod gives none. */
+  readonly arguments?: readonly string[];
 }
 
 const OCI = 'application/vnd.oci.image';
@@ -98,12 +102,14 @@ const TAR = ['tar', '--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--nu
  * Writes an image of one layer as the archive of an OCI image layout (opencontainers/image-spec,
  * image-layout.md), as `ctr images import` takes it.
  */
-export async function writeImage({ name, files, entrypoint }: ImageParts, archive: string): Promise<void> {
+export async function writeImage(parts: ImageParts, archive: string): Promise<void> {
+  const { name, files, entrypoint, base, arguments: given = [] } = parts;
   const scratch = await scratchFolder('nodewall-image-');
   try {
     const root = join(scratch.path, 'root');
     const layout = join(scratch.path, 'layout');
     await mkdir(join(layout, 'blobs/sha256'), { recursive: true });
+    if (base !== undefined) await output(['cp', '--archive', base, root]);
     for (const [path, file] of Object.entries(files)) {
       const target = join(root, path);
       await mkdir(dirname(target), { recursive: true });
@@ -121,7 +127,7 @@ export async function writeImage({ name, files, entrypoint }: ImageParts, archiv
     const config = await blob(
       JSON.stringify({
         ...platform,
-        config: { Entrypoint: entrypoint },
+        config: { Entrypoint: entrypoint, Cmd: given },
         rootfs: { type: 'layers', diff_ids: [layer.digest] },
       }),
       `${OCI}.config.v1+json`,

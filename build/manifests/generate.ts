@@ -9,7 +9,12 @@ import { NODE_METRICS } from '../../controller/metrics/node-metrics.ts';
 import { controllerMetrics } from '../../controller/run/controller-metrics.ts';
 import { CHART, chartFiles } from './chart/chart-files.ts';
 import { compatibilityPage } from './compatibility/page.ts';
-import { readClusterResults, readConnectionResults, readResults } from './compatibility/results.ts';
+import {
+  CLUSTER_RESULTS,
+  CONNECTION_RESULTS,
+  KERNEL_RESULTS,
+  SUITE_RESULTS,
+} from './compatibility/results.ts';
 import { monitoringFiles } from './monitoring/rules.ts';
 
 const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
@@ -49,9 +54,10 @@ export async function generatedFiles(): Promise<Map<URL, string>> {
     [
       COMPATIBILITY_PAGE,
       compatibilityPage({
-        cells: readResults(),
-        clusters: readClusterResults(),
-        connections: readConnectionResults(),
+        cells: KERNEL_RESULTS.read(),
+        clusters: CLUSTER_RESULTS.read(),
+        connections: CONNECTION_RESULTS.read(),
+        suites: SUITE_RESULTS.read(),
       }),
     ],
     ...monitoringFiles(),

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { KERNELS, MATRIX_SUITES, type MatrixSuite } from '../../build/manifests/compatibility/matrix.ts';
-import { type Outcome, recordResult } from '../../build/manifests/compatibility/results.ts';
+import { KERNEL_RESULTS, type Outcome } from '../../build/manifests/compatibility/results.ts';
 import { ofMocha, ofProgram, ofUnfinished, revision } from '../outcome.ts';
 import { isGuestEmulated, runInGuest } from './guest.ts';
 import { guestKernel } from './kernel.ts';
@@ -47,7 +47,7 @@ for (const kernel of KERNELS.filter(({ name }) => isNamed(kernelNames, name)))
         const cell = { kernel: kernel.name, suite: suite.name, release, isEmulated, date };
         const at = await revision();
         const { text, ...outcome } = await run(suite);
-        recordResult({ ...cell, revision: at, ...outcome });
+        KERNEL_RESULTS.record({ ...cell, revision: at, ...outcome });
         assert.equal(outcome.result, 'passed', text);
       });
 

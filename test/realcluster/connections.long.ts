@@ -9,7 +9,7 @@ import { type RealCluster, versionsOf } from '../../build/cluster/cluster.ts';
 import { describeCluster, install } from '../../build/cluster/install.ts';
 import { POD_NETWORKS } from '../../build/cluster/pod-network.ts';
 import { CONNECTION_COMBINATIONS } from '../../build/manifests/compatibility/connections.ts';
-import { recordConnectionResult } from '../../build/manifests/compatibility/results.ts';
+import { CONNECTION_RESULTS } from '../../build/manifests/compatibility/results.ts';
 import { revision } from '../outcome.ts';
 import type { Outcome } from './connections/attempts.ts';
 import {
@@ -126,7 +126,7 @@ for (const { network, proxy, dataplane } of CONNECTION_COMBINATIONS)
       const failures = results.flat();
       const passed = results.length * (bed?.connections.length ?? 0) - failures.length;
       const ended = failures.length === 0 ? 'passed' : 'failed';
-      recordConnectionResult({
+      CONNECTION_RESULTS.record({
         network,
         proxy,
         dataplane,

@@ -9,7 +9,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONTAINERD_NAMES, KUBERNETES_NAMES } from '../../build/cluster/versions.ts';
 import { CLUSTER_SUITES } from '../../build/manifests/compatibility/matrix.ts';
-import { type Outcome, recordClusterResult } from '../../build/manifests/compatibility/results.ts';
+import { CLUSTER_RESULTS, type Outcome } from '../../build/manifests/compatibility/results.ts';
 import { output } from '../../build/programs/command.ts';
 import { ROOT, scratchFolder } from '../../build/programs/folder.ts';
 import { ofMocha, ofUnfinished, revision } from '../outcome.ts';
@@ -40,7 +40,15 @@ for (const kubernetes of KUBERNETES_NAMES)
           const date = new Date().toISOString().slice(0, 10);
           const { text, ...outcome } = await runFile(file, env, minutes * MINUTE);
           const [, node = null] = /^ *cluster: (.*)$/m.exec(text) ?? [];
-          recordClusterResult({ kubernetes, containerd, suite: name, node, date, revision: at, ...outcome });
+          CLUSTER_RESULTS.record({
+            kubernetes,
+            containerd,
+            suite: name,
+            node,
+            date,
+            revision: at,
+            ...outcome,
+          });
           assert.equal(outcome.result, 'passed');
         });
     });

@@ -7,7 +7,7 @@ import {
 } from '../../cluster/versions.ts';
 import { CONNECTION_COMBINATIONS } from './connections.ts';
 import { CLUSTER_SUITES, KERNELS, MATRIX_SUITES } from './matrix.ts';
-import type { Cell, ClusterCell, ConnectionCell, Recorded } from './results.ts';
+import type { Cell, ClusterCell, ConnectionCell, Recorded, SuiteCell } from './results.ts';
 
 const HEAD = `# Compatibility
 
@@ -41,14 +41,25 @@ times, 152 where nothing gives Services addresses. \`npm run test:long -- --grep
 results here. kube-proxy's mode \`ipvs\` was not tried: the kernel lacks it.
 `;
 
+const OF_SUITES = `## Tests of others
+
+Kubernetes' own tests of networks and of the kubelet's probes ([test/peers](../test/peers/README.md)), but for those of
+features that the cluster lacks, and of the pods' own network policies: without nodewall, and while it enforces [a
+default deny](../test/peers/default-deny.yaml) on all nodes. Counted are those that pass without it. \`npm run test:long
+-- peers\` runs them and records the results here. The nearest peer's own cases of node policies are written in our
+words in [test/cases/antrea-nodes.md](../test/cases/antrea-nodes.md), and run with real packets in each dataplane.
+`;
+
 interface CompatibilityResults {
   readonly cells: readonly Cell[];
   readonly clusters: readonly ClusterCell[];
   readonly connections: readonly ConnectionCell[];
+  readonly suites: readonly SuiteCell[];
 }
 
 /** Equal results are equal bytes. */
-export function compatibilityPage({ cells, clusters, connections }: CompatibilityResults): string {
+export function compatibilityPage(results: CompatibilityResults): string {
+  const { cells, clusters, connections, suites } = results;
   const matrix = table(
     ['suite', ...KERNELS.map(({ name, title }) => headOf(title, name, cells))],
     MATRIX_SUITES.map(({ name, shows }) => [`**${name}**: ${shows}`, ...cellsOf(name, cells)]),
@@ -74,6 +85,8 @@ export function compatibilityPage({ cells, clusters, connections }: Compatibilit
     connectionsTable(connections),
     '',
     ...connectionFailures(connections),
+    OF_SUITES,
+    ...suitesTables(suites),
   ].join('\n');
 }
 
@@ -140,6 +153,21 @@ function connectionFailures(cells: readonly ConnectionCell[]): string[] {
     failures.map((failure) => [[network, proxy, dataplane].join(', '), inTable(failure)]),
   );
   return rows.length === 0 ? [] : ['Failed:', '', table(['cluster', 'connection'], rows), ''];
+}
+
+function suitesTables(cells: readonly SuiteCell[]): string[] {
+  if (cells.length === 0) return ['Not run.', ''];
+  const rows = cells.map((cell) => [cell.suite, cell.node, cell.dataplane, textOf(cell)]);
+  const failed = cells.flatMap(({ dataplane, failures }) =>
+    failures.map((failure) => [`fails with ${dataplane} alone`, inTable(failure)]),
+  );
+  const others = new Set(cells.flatMap(({ failWithout }) => failWithout));
+  const all = [...failed, ...[...others].map((title) => ['fails without nodewall', inTable(title)])];
+  return [
+    table(['tests', 'cluster', 'nodewall', 'of those that pass without'], rows),
+    '',
+    ...(all.length === 0 ? [] : [table(['', 'test'], all), '']),
+  ];
 }
 
 function textOf(cell: Recorded | undefined): string {

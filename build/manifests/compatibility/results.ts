@@ -51,70 +51,81 @@ export interface ConnectionCell extends Recorded, ConnectionCombination {
   readonly node: string | null;
 }
 
-const RESULTS_FILE = new URL('results.json', import.meta.url);
-const CLUSTER_RESULTS_FILE = new URL('cluster-results.json', import.meta.url);
-const CONNECTION_RESULTS_FILE = new URL('connection-results.json', import.meta.url);
-
-export function readResults(): Cell[] {
-  return JSON.parse(readFileSync(RESULTS_FILE, 'utf8'));
+/** The outcome of a suite that others wrote, with one dataplane. */
+export interface SuiteCell extends Recorded {
+  /** Its name for people. */
+  readonly suite: string;
+  readonly dataplane: (typeof SUITE_DATAPLANES)[number];
+  /** As the cluster's first node reported itself. */
+  readonly node: string;
+  /** Titles of the tests that fail without nodewall. */
+  readonly failWithout: readonly string[];
 }
 
-/** Puts one result in the place of the one before, in the file: a line for each. */
-export function recordResult(cell: Cell): void {
-  write(RESULTS_FILE, mergeResult(readResults(), cell));
+const SUITE_DATAPLANES = ['nftables', 'iptables'] as const;
+
+/** The results of one table, in a file beside this one: a line each, in the table's order. */
+class ResultsFile<One extends Recorded> {
+  readonly #file: URL;
+  readonly #keyOf: (one: One) => readonly unknown[];
+  readonly #order: ReadonlyMap<string, number>;
+
+  /** @param order the keys that the table has */
+  constructor(name: string, order: readonly (readonly unknown[])[], keyOf: (one: One) => readonly unknown[]) {
+    this.#file = new URL(name, import.meta.url);
+    this.#keyOf = keyOf;
+    this.#order = new Map(order.map((key, i) => [JSON.stringify(key), i]));
+  }
+
+  read(): One[] {
+    return JSON.parse(readFileSync(this.#file, 'utf8'));
+  }
+
+  /** Those that the table has, in its order. */
+  ofTable(all = this.read()): One[] {
+    const placed = new Map(all.map((each) => [this.#placeOf(each), each]));
+    placed.delete(undefined);
+    return [...placed].sort(([a = 0], [b = 0]) => a - b).map(([, each]) => each);
+  }
+
+  /** Puts a result in the place of the one before, in the file. */
+  record(one: One): void {
+    const lines = this.merge(this.read(), one).map((each) => JSON.stringify(each));
+    writeFileSync(this.#file, `[\n${lines.join(',\n')}\n]\n`);
+  }
+
+  /** In the table's order, without results that it no longer has. */
+  merge(all: readonly One[], one: One): One[] {
+    return this.ofTable([...all, one]);
+  }
+
+  #placeOf(one: One): number | undefined {
+    return this.#order.get(JSON.stringify(this.#keyOf(one)));
+  }
 }
 
-export function readClusterResults(): ClusterCell[] {
-  return JSON.parse(readFileSync(CLUSTER_RESULTS_FILE, 'utf8'));
-}
+export const KERNEL_RESULTS = new ResultsFile<Cell>(
+  'results.json',
+  MATRIX_SUITES.flatMap(({ name }) => KERNELS.map((kernel) => [name, kernel.name])),
+  ({ suite, kernel }) => [suite, kernel],
+);
 
-/** The same for a cluster. */
-export function recordClusterResult(cell: ClusterCell): void {
-  write(CLUSTER_RESULTS_FILE, mergeClusterResult(readClusterResults(), cell));
-}
+export const CLUSTER_RESULTS = new ResultsFile<ClusterCell>(
+  'cluster-results.json',
+  CLUSTER_SUITES.flatMap(({ name }) =>
+    KUBERNETES_NAMES.flatMap((kubernetes) => CONTAINERD_NAMES.map((one) => [name, kubernetes, one])),
+  ),
+  ({ suite, kubernetes, containerd }) => [suite, kubernetes, containerd],
+);
 
-export function readConnectionResults(): ConnectionCell[] {
-  return JSON.parse(readFileSync(CONNECTION_RESULTS_FILE, 'utf8'));
-}
+export const CONNECTION_RESULTS = new ResultsFile<ConnectionCell>(
+  'connection-results.json',
+  CONNECTION_COMBINATIONS.map(({ network, proxy, dataplane }) => [network, proxy, dataplane]),
+  ({ network, proxy, dataplane }) => [network, proxy, dataplane],
+);
 
-/** The same for connections. */
-export function recordConnectionResult(cell: ConnectionCell): void {
-  write(CONNECTION_RESULTS_FILE, mergeConnectionResult(readConnectionResults(), cell));
-}
-
-function write(file: URL, cells: readonly Recorded[]): void {
-  const lines = cells.map((one) => JSON.stringify(one));
-  writeFileSync(file, `[\n${lines.join(',\n')}\n]\n`);
-}
-
-/** In the order of the matrix, without cells that it no longer has. */
-export function mergeResult(cells: readonly Cell[], cell: Cell): Cell[] {
-  const isOther = ({ kernel, suite }: Cell): boolean => kernel !== cell.kernel || suite !== cell.suite;
-  const all = [...cells.filter(isOther), cell];
-  return MATRIX_SUITES.flatMap((one) =>
-    KERNELS.flatMap(({ name }) => all.filter(({ kernel, suite }) => kernel === name && suite === one.name)),
-  );
-}
-
-/** The same for a cluster. */
-export function mergeClusterResult(cells: readonly ClusterCell[], cell: ClusterCell): ClusterCell[] {
-  const keyOf = ({ kubernetes, containerd, suite }: Omit<ClusterCell, keyof Recorded | 'node'>): string =>
-    JSON.stringify([kubernetes, containerd, suite]);
-  const all = new Map([...cells, cell].map((one) => [keyOf(one), one]));
-  return CLUSTER_SUITES.flatMap(({ name: suite }) =>
-    KUBERNETES_NAMES.flatMap((kubernetes) =>
-      CONTAINERD_NAMES.flatMap((containerd) => all.get(keyOf({ kubernetes, containerd, suite })) ?? []),
-    ),
-  );
-}
-
-/** The same for connections. */
-export function mergeConnectionResult(
-  cells: readonly ConnectionCell[],
-  cell: ConnectionCell,
-): ConnectionCell[] {
-  const keyOf = ({ network, proxy, dataplane }: ConnectionCombination): string =>
-    JSON.stringify([network, proxy, dataplane]);
-  const all = new Map([...cells, cell].map((one) => [keyOf(one), one]));
-  return CONNECTION_COMBINATIONS.flatMap((combination) => all.get(keyOf(combination)) ?? []);
-}
+export const SUITE_RESULTS = new ResultsFile<SuiteCell>(
+  'suite-results.json',
+  SUITE_DATAPLANES.map((dataplane) => [dataplane]),
+  ({ dataplane }) => [dataplane],
+);
