@@ -59,7 +59,7 @@ const PER_NODE: readonly PerNode[] = [
   },
   {
     name: 'nodewall_node_policies_failing',
-    help: 'Policies of which a rule cannot be enforced; the version before is in force, if there is one.',
+    help: 'Policies of which a rule cannot be enforced (the version before is in force, if there is one), or that match nothing beside the Service proxy.',
     type: 'gauge',
     value: ({ report }) => report && policiesOf(report.failing.filter((one) => one.rolledBack !== true)),
   },

@@ -118,7 +118,7 @@ export const NODE_ALERTS: readonly Alert[] = [
     for: '5m',
     summary: 'Node {{ $labels.node }} cannot enforce {{ $value }} policies in their present version.',
     means:
-      'The kernel refuses a rule, or the agent does not know a part of it. The last version that was valid there stays in force, or none.',
+      'The kernel refuses a rule, or the agent does not know a part of it. The last version that was valid there stays in force, or none. Or it is a NodePort policy, which matches nothing beside the Service proxy of that node (phase NotEnforced).',
     look: [
       STATUS,
       [
