@@ -111,6 +111,7 @@ Commands with --node are about this machine without it. status, changes, check, 
 bundle and console are about the cluster of the kubeconfig, if there is one.
 `;
 
+const RUN = 'Run:';
 const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[] = [
   [
     'Ask:',
@@ -131,13 +132,14 @@ const GROUPS: readonly (readonly [title: string, commands: readonly string[]])[]
   ],
   ['Steer:', ['undo', 'rollout', 'egress', 'off', 'on', 'confirm', 'retry', 'flush', 'uninstall']],
   ['Before a change:', ['validate', 'compile', 'diff', 'lint', 'impact', 'advise', 'migrate', 'dump']],
-  ['Run:', ['agent', 'controller', 'cleanup', 'boot-unit', 'completion', 'help']],
+  [RUN, ['agent', 'controller', 'relay', 'cleanup', 'boot-unit', 'completion', 'help']],
 ];
 
 /** Orders the commands of `--help` by what they are for, and adds the questions. */
 function addQuestions(program: OwnCommand): void {
   for (const [title, names] of GROUPS)
     for (const command of program.commands) if (names.includes(command.name())) command.helpGroup(title);
+  program.commandsGroup(RUN).helpCommand(true);
   const titles = GROUPS.map(([title]) => title);
   const rank = (command: Command): number => {
     const [, names = []] = GROUPS[titles.indexOf(command.helpGroup())] ?? [];

@@ -55,6 +55,10 @@ describe('nodewall --help', function () {
       if (name !== undefined && more.length === 0) assert.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
   });
 
+  it('has each command in a group', async () => {
+    assert.doesNotMatch((await hosted('--help')).stdout, /^Commands:/m);
+  });
+
   it('of the agent names its state directory', async () => {
     assert.match((await hosted('agent', '--help')).stdout, /--state-dir <dir>.*\n?.*\/var\/lib\/nodewall/);
   });
