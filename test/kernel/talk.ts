@@ -51,9 +51,16 @@ for (const { name, host, port, protocol } of calls) {
     socket.connect(port, host, greet);
     senders.set(name, () => socket.send('x'));
   } else {
-    const socket = connect(port, host, opened);
-    socket.on('error', () => {}).on('data', () => hear(name));
-    senders.set(name, () => socket.write('x', () => {}));
+    const call = () => {
+      const socket = connect(port, host, () => { up.add(name); opened(); });
+      socket.on('data', () => hear(name)).on('error', (error) => {
+        if (up.has(name)) return;
+        console.error('tries again:', name, error.code);
+        setTimeout(call, 500);
+      });
+      senders.set(name, () => socket.write('x', () => {}));
+    };
+    call();
   }
 }
 require('node:readline').createInterface({ input: process.stdin }).on('line', () => {
