@@ -13,7 +13,7 @@ describe("a report of Kubernetes' own tests", () => {
   it('names each test that began, and what came of it', () => {
     const SpecReports = [
       spec('serve', 'passed'),
-      spec('time out', 'timedout'),
+      { ...spec('time out', 'timedout'), Failure: { Message: 'no answer\nat net.go' } },
       spec('need three nodes', 'skipped'),
       spec('were not chosen', 'skipped', 0),
       spec('', 'passed', 1, 'SynchronizedBeforeSuite'),
@@ -21,9 +21,9 @@ describe("a report of Kubernetes' own tests", () => {
     assert.deepEqual(
       [...specsOf(JSON.stringify([{ SpecReports }]))],
       [
-        ['[sig-network] Services serve', true],
-        ['[sig-network] Services time out', false],
-        ['[sig-network] Services need three nodes', null],
+        ['[sig-network] Services serve', { outcome: 'passed', why: '' }],
+        ['[sig-network] Services time out', { outcome: 'failed', why: 'no answer' }],
+        ['[sig-network] Services need three nodes', { outcome: 'skipped', why: '' }],
       ],
     );
   });

@@ -28,7 +28,19 @@ const PACKAGES = [
     'bind9-dnsutils',
     'iputils-ping',
   ],
-  ...['grep', 'sed', 'gawk', 'hostname', 'procps', 'util-linux', 'iptables', 'findutils', 'libc-bin'],
+  ...[
+    'grep',
+    'sed',
+    'gawk',
+    'hostname',
+    'procps',
+    'util-linux',
+    'iptables',
+    'findutils',
+    'libc-bin',
+    'wget',
+    'conntrack',
+  ],
 ];
 /** Links that packages' scripts would make. */
 const LINKS: Readonly<Record<string, string>> = {
@@ -39,15 +51,22 @@ const LINKS: Readonly<Record<string, string>> = {
   'usr/sbin/ip6tables': 'xtables-nft-multi',
 };
 /** Images of Kubernetes that the one here, or that of the cluster's pauses, stands for. */
-const STANDS_FOR = /\/(?:agnhost|busybox|pause|glibc-dns-testing|jessie-dnsutils):/;
+const STANDS_FOR = /\/(?:agnhost|busybox|pause|glibc-dns-testing|jessie-dnsutils|distroless-iptables):/;
 const ARCHITECTURE = process.arch === 'x64' ? 'amd64' : process.arch;
 /** Pods of tests run on the workers. */
 const WORKERS = 2;
 /** Tests that run at once. */
-const PROCESSES = 4;
+const PROCESSES = 8;
 
-/** The title of a test, and whether it passed; null: it skipped itself. */
-export type Specs = ReadonlyMap<string, boolean | null>;
+interface Spec {
+  /** skipped: by itself. */
+  readonly outcome: 'passed' | 'failed' | 'skipped';
+  /** Why it failed or was skipped, in a line; '' where it passed. */
+  readonly why: string;
+}
+
+/** By title. */
+export type Specs = ReadonlyMap<string, Spec>;
 
 export interface Suite {
   /** Folder of the programs. */
@@ -156,13 +175,21 @@ interface GinkgoSuite {
 /** The tests that began, of ginkgo's JSON report (types.Report). */
 export function specsOf(report: string): Specs {
   const suites: readonly GinkgoSuite[] = JSON.parse(report);
-  const specs = new Map<string, boolean | null>();
-  for (const { SpecReports } of suites)
-    for (const { ContainerHierarchyTexts, LeafNodeType, LeafNodeText, State, RunTime } of SpecReports) {
-      // Tests that were not chosen are there as skipped, and took no time.
-      if (LeafNodeType !== 'It' || RunTime === 0 || State === 'pending') continue;
-      const title = [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(' ');
-      specs.set(title, State === 'skipped' ? null : State === 'passed');
-    }
+  const specs = new Map<string, Spec>();
+  for (const {
+    ContainerHierarchyTexts,
+    LeafNodeType,
+    LeafNodeText,
+    State,
+    RunTime,
+    Failure,
+  } of suites.flatMap(({ SpecReports }) => SpecReports)) {
+    // Tests that were not chosen are there as skipped, and took no time.
+    if (LeafNodeType !== 'It' || RunTime === 0 || State === 'pending') continue;
+    const title = [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(' ');
+    const outcome = State === 'passed' || State === 'skipped' ? State : 'failed';
+    const [why = ''] = (Failure?.Message ?? '').split('\n', 1);
+    specs.set(title, { outcome, why });
+  }
   return specs;
 }

@@ -30,6 +30,8 @@ const LEFT_OUT = [
     'NetworkPolicy',
   ],
   ...['Provider:GCE', 'affinity timeout'],
+  // Their images, of CoreDNS and of a server that sends wrong packets, are not built here.
+  ...['configurable pod resolv', 'invalid conntrack state'],
 ].join('|');
 const POLICIES = ['deny-host', 'deny-nodeport'];
 /** Of those that fail, in the record. */
@@ -60,7 +62,7 @@ describe("Kubernetes' own tests of networks", function () {
   it('pass without nodewall, or fail by what the cluster lacks', async () => {
     without = await runAll();
     print('without nodewall', without);
-    assert.ok(named(without, true).length > 0, 'none passed');
+    assert.ok(named(without, 'passed').length > 0, 'none passed');
   });
 
   for (const dataplane of ['nftables', 'iptables'] as const)
@@ -71,8 +73,8 @@ describe("Kubernetes' own tests of networks", function () {
       for (const policy of POLICIES) await untilConfirmed(cluster, policy);
       const found = await runAll();
       print(dataplane, found);
-      const passed = named(without, true);
-      const broken = passed.filter((title) => found.get(title) === false);
+      const passed = named(without, 'passed');
+      const broken = passed.filter((title) => found.get(title)?.outcome === 'failed');
       const missing = passed.filter((title) => !found.has(title));
       SUITE_RESULTS.record({
         suite: "Kubernetes' tests of networks",
@@ -81,25 +83,26 @@ describe("Kubernetes' own tests of networks", function () {
         revision: at,
         date: new Date().toISOString().slice(0, 10),
         result: missing.length > 0 ? 'unfinished' : broken.length > 0 ? 'failed' : 'passed',
-        passed: passed.filter((title) => found.get(title) === true).length,
+        passed: passed.filter((title) => found.get(title)?.outcome === 'passed').length,
         failed: broken.length,
-        skipped: named(without, null).length,
+        skipped: named(without, 'skipped').length,
         failures: broken.slice(0, SHOWN),
-        failWithout: named(without, false),
+        failWithout: named(without, 'failed').map((title) => `${title}: ${without.get(title)?.why}`),
         skips: [],
       });
       assert.deepEqual({ broken, missing }, { broken: [], missing: [] });
     });
 });
 
-function named(specs: Specs, state: boolean | null): string[] {
-  return [...specs].filter(([, passed]) => passed === state).map(([title]) => title);
+function named(specs: Specs, wanted: 'passed' | 'failed' | 'skipped'): string[] {
+  return [...specs].filter(([, { outcome }]) => outcome === wanted).map(([title]) => title);
 }
 
 function print(what: string, specs: Specs): void {
-  const [passed, failed, skipped] = [true, false, null].map((state) => named(specs, state));
-  process.stdout.write(
-    `      ${what}: ${passed?.length} passed, ${failed?.length} failed, ${skipped?.length} skipped\n`,
+  const counts = (['passed', 'failed', 'skipped'] as const).map(
+    (one) => `${named(specs, one).length} ${one}`,
   );
-  for (const title of failed ?? []) process.stdout.write(`        failed: ${title}\n`);
+  process.stdout.write(`      ${what}: ${counts.join(', ')}\n`);
+  for (const title of named(specs, 'failed'))
+    process.stdout.write(`        failed: ${title}: ${specs.get(title)?.why}\n`);
 }
