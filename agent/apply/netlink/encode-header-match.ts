@@ -189,17 +189,8 @@ export function addPortTuples(
     ...fields.map((field) => typeOf.payload(HEADER.th, PORT_FIELD[field])),
   );
   encoding.expressions.push(meta('l4proto'));
-  // Ranges are compared in network byte order. For a single byte the conversion has no effect, but
-  // libnftables does it, and then can't record the origin of the key.
-  if (interval) {
-    encoding.expressions.push({
-      kind: 'byteorder',
-      register: REGISTER,
-      operation: 'hton',
-      length: 1,
-      size: 2,
-    });
-  }
+  // libnftables before 1.1.0 changes the order of the single byte where there are ranges, which has
+  // no effect; Linux 7.2 refuses that (nft_byteorder_init). So the origin of the key is not known.
   encoding.expressions.push(...fields.map((field, i) => port(field, 9 + i)));
   const key = {
     type: concatenated(...types),
