@@ -294,7 +294,7 @@ export function interrupted(kernel: Kernel, nth: number): Kernel {
  * What a kernel holds of our table, comparable: everything that has a meaning, no handles. Null: no
  * table.
  */
-type Listing = Record<string, readonly string[]> | null;
+export type Listing = Record<string, readonly string[]> | null;
 
 export async function listing(kernel: Pick<Kernel, 'snapshot' | 'elements'>): Promise<Listing> {
   const table = await kernel.snapshot();
