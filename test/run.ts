@@ -49,11 +49,13 @@ const MADE_FIRST: { readonly [suite: string]: string } = {
   realcluster: 'build/cluster/programs.ts',
 };
 const MADE_BEFORE: { readonly [suite: string]: string } = { realcluster: 'build/cluster/box.ts' };
-/** Suites whose files run side by side: those of kernel and e2e mostly wait. */
+/** Suites whose files run side by side: those of kernel, e2e, abuse and cli mostly wait. */
 const JOBS: { readonly [suite: string]: number } = {
   unit: 2,
   properties: 2,
   addon: 2,
+  abuse: 2,
+  cli: 2,
   kernel: 3,
   e2e: 5,
 };
