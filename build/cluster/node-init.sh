@@ -20,7 +20,7 @@ for setting in vm/overcommit_memory=1 kernel/panic=10 kernel/panic_on_oops=1; do
   mount --bind "$file" "/proc/sys/${setting%=*}"
 done
 
-# What a node writes stays in its folder: nothing is left on the machine.
+# A node writes to its folder alone: nothing is left on the machine.
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/netns /run/lock
 for folder in /var/lib /var/log /opt; do
