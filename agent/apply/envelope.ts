@@ -54,7 +54,11 @@ export function substituteForms({ plain, resolved }: Forms, key: string, from: F
 }
 
 /** Identifies one policy among those of a node. */
-export function policyKey({ source }: CompiledRule): string {
+export function policyKey({
+  source,
+}: {
+  readonly source: Pick<CompiledRule['source'], 'apiGroup' | 'policy'>;
+}): string {
   return `${source.apiGroup}/${source.policy}`;
 }
 

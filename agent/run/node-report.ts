@@ -84,12 +84,12 @@ function withUnseen(
   inForce: AgentState['inForce'],
   reason: string,
 ): FailingRule[] {
-  const failed = new Set(failing.map(({ apiGroup, policy }) => `${apiGroup}/${policy}`));
+  const failed = new Set(failing.map((source) => policyKey({ source })));
   const unseen = new Map<string, FailingRule>();
-  for (const rule of inForce?.wanted.rules ?? []) {
-    const { apiGroup, policy, generation } = rule.source;
-    const key = `${apiGroup}/${policy}`;
-    if (rule.traffic === 'NodePort' && !failed.has(key))
+  for (const { traffic, source } of inForce?.wanted.rules ?? []) {
+    const { apiGroup, policy, generation } = source;
+    const key = policyKey({ source });
+    if (traffic === 'NodePort' && !failed.has(key))
       unseen.set(key, { apiGroup, policy, generation, rule: null, reason, notEnforced: true });
   }
   return [...failing, ...unseen.values()].slice(0, MOST_FAILING);

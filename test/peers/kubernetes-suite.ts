@@ -17,31 +17,10 @@ import { ifAbsent } from '../../lib/process/state-file.ts';
 const MAIN = join(import.meta.dirname, 'kubernetes/main.go');
 const IMAGE = 'docker.io/library/agnhost:test';
 /** Commands that the tests run in their pods, beside those of agnhost itself. */
-const PACKAGES = [
-  ...[
-    'base-files',
-    'bash',
-    'coreutils',
-    'curl',
-    'netcat-openbsd',
-    'iproute2',
-    'bind9-dnsutils',
-    'iputils-ping',
-  ],
-  ...[
-    'grep',
-    'sed',
-    'gawk',
-    'hostname',
-    'procps',
-    'util-linux',
-    'iptables',
-    'findutils',
-    'libc-bin',
-    'wget',
-    'conntrack',
-  ],
-];
+const PACKAGES =
+  'base-files bash bind9-dnsutils conntrack coreutils curl findutils gawk grep hostname iproute2 iptables iputils-ping libc-bin netcat-openbsd procps sed util-linux wget'.split(
+    ' ',
+  );
 /** Links that packages' scripts would make. */
 const LINKS: Readonly<Record<string, string>> = {
   'bin/sh': 'bash',
@@ -77,7 +56,7 @@ export interface Suite {
   readonly names: readonly string[];
 }
 
-/** Programs and image, from the cache or made: ten minutes of two cores. */
+/** Programs and image, from the cache or made. */
 export async function buildSuite(): Promise<Suite> {
   const { release } = chosenKubernetes();
   const programs = await buildGoModule({
@@ -86,7 +65,7 @@ export async function buildSuite(): Promise<Suite> {
     version: `v${release}`,
     files: [MAIN],
     programs: ['.', 'github.com/onsi/ginkgo/v2/ginkgo', 'k8s.io/kubernetes/test/images/agnhost'],
-    takes: `Kubernetes' own tests, ${release}, ten minutes of two cores`,
+    takes: `Kubernetes' own tests, ${release}, some minutes after Kubernetes was built`,
   });
   const agnhost = join(programs, 'agnhost');
   const key = createHash('sha256').update(await readFile(agnhost));

@@ -189,8 +189,8 @@ export function addPortTuples(
     ...fields.map((field) => typeOf.payload(HEADER.th, PORT_FIELD[field])),
   );
   encoding.expressions.push(meta('l4proto'));
-  // libnftables before 1.1.0 changes the order of the single byte where there are ranges, which has
-  // no effect; Linux 7.2 refuses that (nft_byteorder_init). So the origin of the key is not known.
+  // Where there are ranges, libnftables 1.0.6 also changes the byte order of the single byte, which
+  // has no effect and Linux 7.2 refuses (1.1.3 does not); so it records no origin of the key.
   encoding.expressions.push(...fields.map((field, i) => port(field, 9 + i)));
   const key = {
     type: concatenated(...types),
