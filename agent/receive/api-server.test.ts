@@ -72,6 +72,15 @@ describe('ApiServer', () => {
     api = new ApiServer({ url, ...files }, 'test', clock);
   });
 
+  it('does not say that it removed what another agent did', async () => {
+    const status = { conditions: [{ type: 'Available', status: 'False' }] };
+    answers[API_SERVICE] = { metadata: { uid: 'u', resourceVersion: '7' }, status };
+    arrived = () => {
+      if (requests.at(-1)?.line.startsWith('DELETE ')) delete answers[API_SERVICE];
+    };
+    assert.equal(await api.removeApiService(signal), 'absent');
+  });
+
   it('lists the addresses of pods that run controllers, from the cache, with the token', async () => {
     const pod = (...ips: string[]) => ({ status: { podIPs: ips.map((ip) => ({ ip })) } });
     answers[`${SYSTEM}/pods`] = { items: [pod('fd00::7', '10.1.0.7'), pod('10.1.0.7', 'nonsense'), {}] };

@@ -183,8 +183,8 @@ export class ApiServer {
     // The preconditions keep an object that a controller has registered again meanwhile.
     const { uid, resourceVersion } = found.metadata ?? {};
     const body = { preconditions: { uid, resourceVersion } };
-    await this.#request({ method: 'DELETE', path, signal, body });
-    return 'removed';
+    const isGone = (await this.#request({ method: 'DELETE', path, signal, body })) === null;
+    return isGone ? 'absent' : 'removed';
   }
 
   async #send({ path, ...request }: Request): Promise<IncomingMessage> {

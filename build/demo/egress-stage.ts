@@ -27,7 +27,7 @@ export interface EgressDemoStage {
   stopWatching(): void;
   /** The first event since `after` (milliseconds of the events' clock) that is meant. */
   event(what: string, isMeant: (event: CallerEvent) => boolean, after: number): Promise<CallerEvent>;
-  /** Returns when, by the events' clock. */
+  /** Returns when it was out, by the events' clock: on a busy kernel it may take seconds. */
   pullCable(node: string): Promise<number>;
   /** The node whose address this is. */
   nodeOf(address: string | null): string;
@@ -70,9 +70,8 @@ export async function createEgressStage(undo: AsyncDisposableStack): Promise<Egr
     stopWatching: () => void caller.stdin.write('stop\n'),
     async pullCable(node) {
       const { namespace } = lab.node(node);
-      const at = now();
       await namespace.run(['ip', 'link', 'set', 'eth0', 'down']);
-      return at;
+      return now();
     },
     nodeOf: (address) => [...lab.nodes.values()].find(({ v4 }) => v4 === address)?.name ?? 'nobody',
   };
