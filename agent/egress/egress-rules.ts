@@ -9,6 +9,7 @@ import type { RuleExtension } from '../extension/extension.ts';
 import { isIcmpv6, type KnownFlow } from '../observe/known-flow.ts';
 import { ARP_TABLE, arpTableText, toArpTable } from './render/arp-table.ts';
 import { egressIds } from './render/counted.ts';
+import { STEER, TRANSIENT_BASES } from './render/frame.ts';
 import { egressRenderer } from './render/render-egress.ts';
 import { linkLocal } from './render/tunnel.ts';
 
@@ -24,6 +25,8 @@ export const EGRESS_RULES: RuleExtension = {
   },
   countIds: ({ egress }) => (egress === undefined ? [] : egressIds(egress)),
   isExempt: (flow, config, { egress }) => egress !== undefined && isOfTunnel(flow, config, egress),
+  // Where the gate is off, all of it goes.
+  transientBases: (chains) => (chains.has(STEER) ? TRANSIENT_BASES : {}),
   links: [OWN_NETWORK.floating.link, ...Object.keys(OWN_NETWORK.links)],
 };
 

@@ -2,7 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
 import type { KnownFlow } from '../observe/known-flow.ts';
-import type { Chain, Match, NamedSet, NftRule } from '../render/ruleset.ts';
+import type { BaseChain, Chain, Match, NamedSet, NftRule } from '../render/ruleset.ts';
 import type { VerdictMap } from '../render/verdict-map.ts';
 
 /** The part of a node's state that an extension has. */
@@ -29,6 +29,8 @@ export interface RuleExtension {
   countIds(part: ExtensionPart): readonly string[];
   /** Whether the exemption `egressTunnel` accepts a flow. */
   isExempt(flow: KnownFlow, config: Config, part: ExtensionPart): boolean;
+  /** By name, the base chains that its rules may have had before, and do not need with these. */
+  transientBases(chains: ReadonlyMap<string, Chain>): Readonly<Record<string, BaseChain>>;
   /** Names of its network interfaces: their addresses are not the machine's own. */
   readonly links: readonly string[];
 }

@@ -22,6 +22,14 @@ describe('base chains that are no longer needed', () => {
     assert.deepEqual(others, { sets: desired.sets, maps: desired.maps });
   });
 
+  it('of egress gateways stay while the others of these are there', () => {
+    const seal = there('egress-seal', { ...prerouting, hook: 'postrouting', priority: 110 });
+    const steer = { ...plainChain('egress-steer', []), base: { ...prerouting, priority: -80 } };
+    const steering = { ...desired, chains: new Map([...desired.chains, ['egress-steer', steer]]) };
+    assert.deepEqual(withUnusedBaseChains(steering, seal).chains.get('egress-seal')?.rules, []);
+    assert.equal(withUnusedBaseChains(desired, seal), desired);
+  });
+
   it('are only those of nodewall, at its hooks', () => {
     assert.equal(withUnusedBaseChains(desired, there('stranger', prerouting)), desired);
     assert.equal(withUnusedBaseChains(desired, there('prerouting', null)), desired);

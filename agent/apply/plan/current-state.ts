@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../../lib/net/address.ts';
+import { RULE_EXTENSION } from '../../extension/rules.ts';
 import {
   type BaseChain,
   type Chain,
@@ -124,12 +125,15 @@ export function samePolicy(a: BaseChain | null, b: BaseChain | null): boolean {
 /**
  * Adds to the ruleset, without rules, our base chains that exist and that it no longer needs (that
  * of NodePort traffic is made when the first rule needs it, that of forwarded packets for
- * anti-spoofing). A base chain is never deleted: the
- * kernel would then drop every packet queued to NFQUEUE in that network namespace, also those
- * queued by other tables.
+ * anti-spoofing, an extension's by its state). A base chain is never deleted: the kernel would then
+ * drop every packet queued to NFQUEUE in that network namespace, also those queued by other tables.
  */
 export function withUnusedBaseChains(desired: Ruleset, { chains }: Pick<CurrentState, 'chains'>): Ruleset {
-  const unused = [...Object.values(BASE_CHAINS), FORWARD].flatMap(({ chain: name, base }): Chain[] => {
+  const bases = [
+    ...[...Object.values(BASE_CHAINS), FORWARD].map(({ chain, base }) => [chain, base] as const),
+    ...Object.entries(RULE_EXTENSION.transientBases(desired.chains)),
+  ];
+  const unused = bases.flatMap(([name, base]): Chain[] => {
     const there = chains.get(name);
     if (there === undefined || desired.chains.has(name) || !sameHook(there.base, base)) return [];
     return [{ ...plainChain(name, []), base }];

@@ -58,6 +58,22 @@ export const STEER = 'egress-steer';
 /** Before the masquerade of CNI and kube-proxy (100), which then find the connection translated. */
 export const BIND_PRIORITY = 90;
 
+/**
+ * The base chains that come and go with the state. Each that was there stays, without rules, while
+ * the others are there (agent/apply/plan/current-state.ts).
+ */
+export const TRANSIENT_BASES = {
+  'egress-untrack': filter('prerouting', -300),
+  'egress-decrypted': filter('prerouting', -310),
+  'egress-encrypt': filter('postrouting', 330),
+  'egress-seal': filter('postrouting', 110),
+  'egress-silence': filter('output', 110),
+} as const;
+
+function filter(hook: BaseChain['hook'], priority: number): BaseChain {
+  return { type: 'filter', hook, priority, policy: 'accept' };
+}
+
 interface FrameParts {
   readonly config: Config;
   /** Whether connections from local pods are judged. */
@@ -217,7 +233,7 @@ function guardChains(toTunnel: Match, fromTunnel: Match, notToPods: MatchOf<'int
 
 /** After every NAT: what this node has taken and not translated stays here. */
 function sealChain(notToTunnel: Match, hasFloating: boolean): Chain {
-  return base('egress-seal', { hook: 'postrouting', priority: 110 }, [
+  return transient('egress-seal', [
     dropRule('no-address', null, IS_TAKEN(MARK_META), notToTunnel, ORIGINAL, { match: 'ctNoSnat' }),
     ...(hasFloating
       ? FAMILIES.map((family) => dropRule('not-ready', NOT_ALIVE, IS_TAKEN(MARK_META), ...dead(family)))
@@ -247,7 +263,7 @@ function silence(): Chain {
     counter: true,
     comment: NOT_ALIVE,
   }));
-  return base('egress-silence', { hook: 'output', priority: 110 }, rules);
+  return transient('egress-silence', rules);
 }
 
 const NODES_ONLY = 'the tunnel is for Nodes only';
@@ -334,7 +350,7 @@ function sentChains(toTunnel: Match, hasTunnel: boolean, encrypts: boolean): Cha
 function tunnelChains(fromTunnel: Match, floating: readonly NftRule[], encrypts: boolean): Chain[] {
   return [
     // Else conntrack has a second entry for each connection, by the hash in the source port.
-    base('egress-untrack', { hook: 'prerouting', priority: -300 }, [
+    transient('egress-untrack', [
       plainRule(goto(EGRESS_NAMES.untracked), TUNNEL_PORT),
       plainRule({ kind: 'notrack' }, fromTunnel, ...echoes('ingress')),
       plainRule({ kind: 'notrack' }, fromTunnel, ...claims('ingress')),
@@ -370,7 +386,7 @@ function tunnelChains(fromTunnel: Match, floating: readonly NftRule[], encrypts:
  */
 function wireguardChains(): Chain[] {
   return [
-    base('egress-decrypted', { hook: 'prerouting', priority: -310 }, [
+    transient('egress-decrypted', [
       plainRule(ACCEPT, byWireGuard('iifgroup'), TUNNEL_PORT, ofWireGuard('saddr'), ofWireGuard('daddr')),
       dropCounted(WIREGUARD_ONLY, byWireGuard('iifgroup')),
       dropCounted(WIREGUARD_ONLY, ofWireGuard('saddr')),
@@ -378,7 +394,7 @@ function wireguardChains(): Chain[] {
       ...betweenNodes(['saddr', 'daddr'], WIREGUARD_PORT),
     ]),
     // After all others: whatever they did to it.
-    base('egress-encrypt', { hook: 'postrouting', priority: 330 }, [
+    transient('egress-encrypt', [
       plainRule(ACCEPT, byWireGuard('oifgroup'), TUNNEL_PORT, ofWireGuard('saddr'), ofWireGuard('daddr')),
       dropCounted(WIREGUARD_ONLY, byWireGuard('oifgroup')),
       dropCounted(WIREGUARD_ONLY, ofWireGuard('daddr')),
@@ -402,6 +418,10 @@ function toFloating(): NftRule[] {
 
 function clearMark(): Statement {
   return { kind: 'setMark', to: 'meta', from: 'meta', mask: OTHER_BITS, value: 0 };
+}
+
+function transient(name: keyof typeof TRANSIENT_BASES, rules: readonly NftRule[]): Chain {
+  return { ...plainChain(name, rules), base: TRANSIENT_BASES[name] };
 }
 
 function base(
