@@ -28,6 +28,7 @@ import {
   legacyTables,
   machineFacts,
   otherRules,
+  QUEUE_RULES,
   SOURCE_RULES,
   tableReader,
   UNTRACKED_RULES,
@@ -64,6 +65,7 @@ export const MACHINE_CHECKS = {
   connectionTable,
   otherTables,
   untracked,
+  queued,
   flowtables,
   serviceProxy,
   extension: checkExtension,
@@ -193,6 +195,17 @@ function untracked(): Promise<CheckLine> {
     none: 'no rule of another table leaves packets untracked',
     some: 'rules of other tables leave packets untracked',
     next: 'their answers are judged as new packets, but for those of the failsafe list; allow them by sourcePort, and see docs/operations.md',
+  });
+}
+
+/** The kernel drops packets for a queue that nobody reads (docs/operations.md). */
+async function queued({ root }: MachineCheckOptions): Promise<CheckLine> {
+  const text = await readFile(join(root, '/proc/net/netfilter/nfnetlink_queue'), 'utf8').catch(() => '');
+  const read = text.match(/^ *\d+/gm)?.map((number) => number.trim()) ?? [];
+  return await rulesOfOthers('queued packets', QUEUE_RULES, {
+    none: 'no rule of another table queues packets without bypass',
+    some: 'rules of other tables queue packets without bypass',
+    next: `the kernel drops them, whatever policies allow, while no program reads their queue; queues that are read now: ${read.join(', ') || 'none'} (docs/operations.md)`,
   });
 }
 

@@ -151,7 +151,7 @@ const MARK_RULES: WantedRules = {
   isIn: () => true,
   nft: { test: isWrittenByNft },
   unprinted: /xt target "CONNMARK"/,
-  legacyTable: 'mangle',
+  legacyTables: ['mangle'],
   legacy: { test: isWrittenByIptables },
 };
 

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import type { JsonObject } from 'nftables-napi';
-import { DESTINATION_RULES, otherRules, SOURCE_RULES, UNTRACKED_RULES } from './machine-facts.ts';
+import {
+  DESTINATION_RULES,
+  otherRules,
+  QUEUE_RULES,
+  SOURCE_RULES,
+  UNTRACKED_RULES,
+} from './machine-facts.ts';
 
 const chain = (
   family: string,
@@ -49,6 +55,23 @@ describe('rules that leave packets untracked', () => {
       'inet other': 'ip saddr 10.0.0.1 accept comment "no notrack here"',
     };
     assert.deepEqual(await found(chains, texts), ['ip raw (2)']);
+  });
+});
+
+describe('rules that queue packets', () => {
+  it('are counted where they have no bypass', async () => {
+    const text = `table inet ips {
+ chain queue {
+  tcp dport 1 counter packets 0 bytes 0 queue to 3
+  tcp dport 2 queue flags fanout to 1-3
+  tcp dport 3 queue num 3
+  tcp dport 4 queue flags bypass to 3
+  tcp dport 5 queue num 3 bypass
+  jump queue comment "queue to 3"
+ }
+}`;
+    const chains = [chain('inet', 'ips', 'input', 0)];
+    assert.deepEqual(await found(chains, { 'inet ips': text }, QUEUE_RULES), ['inet ips (3)']);
   });
 });
 

@@ -152,8 +152,8 @@ export interface WantedRules {
   }) => boolean;
   /** Tests a line of nft's text, without its comment. */
   readonly nft: Pick<RegExp, 'test'>;
-  /** The table of iptables-legacy, and a line of what iptables-legacy-save prints. */
-  readonly legacyTable: string;
+  /** The tables of iptables-legacy, and a line of what iptables-legacy-save prints. */
+  readonly legacyTables: readonly string[];
   readonly legacy: Pick<RegExp, 'test'>;
   /** Text of nft for rules that it cannot print, and iptables can; absent: none. */
   readonly unprinted?: RegExp;
@@ -195,7 +195,7 @@ const FAMILIES_OF: Readonly<Record<string, readonly Family[]>> = { ip: [4], ip6:
 export async function otherTables(
   nft: TableReader,
   legacyTables: readonly string[],
-  wanted: Pick<WantedRules, 'isIn' | 'legacyTable' | 'unprinted'>,
+  wanted: Pick<WantedRules, 'isIn' | 'legacyTables' | 'unprinted'>,
   saved: typeof savedRules = savedRules,
 ): Promise<OtherTable[]> {
   const tables = new Map<string, string[]>();
@@ -220,14 +220,15 @@ export async function otherTables(
     const command = family === 'ip6' ? 'ip6tables' : 'iptables';
     found.push({ ...table, syntax: 'iptables', text: await saved(`${command}-nft-save`, own) });
   }
-  for (const command of LEGACY) {
-    if (!legacyTables.includes(`${command} ${wanted.legacyTable}`)) continue;
-    const text = await saved(`${command}-legacy-save`, wanted.legacyTable);
-    const families = [command === 'iptables' ? 4 : 6] as const;
-    const name = `${command}-legacy ${wanted.legacyTable}`;
-    // Both kinds of iptables name base chains as their hooks.
-    found.push({ name, families, chains: ['PREROUTING'], syntax: 'iptables', text });
-  }
+  for (const command of LEGACY)
+    for (const table of wanted.legacyTables) {
+      if (!legacyTables.includes(`${command} ${table}`)) continue;
+      const text = await saved(`${command}-legacy-save`, table);
+      const families = [command === 'iptables' ? 4 : 6] as const;
+      // Both kinds of iptables name base chains as their hooks.
+      const chains = ['PREROUTING'];
+      found.push({ name: `${command}-legacy ${table}`, families, chains, syntax: 'iptables', text });
+    }
   return found;
 }
 
@@ -283,7 +284,7 @@ const CONNTRACK = -200;
 export const UNTRACKED_RULES: WantedRules = {
   isIn: ({ hook, prio }) => HOOKS.has(hook) && prio < CONNTRACK,
   nft: /(?:^|\s)notrack(?:\s|$)|\bxt target "(?:CT|NOTRACK)"/,
-  legacyTable: 'raw',
+  legacyTables: ['raw'],
   legacy: /-j (?:CT --notrack|NOTRACK)\b/,
 };
 
@@ -298,7 +299,7 @@ const KUBE_PROXY =
 export const DESTINATION_RULES: WantedRules = {
   isIn: ({ type, hook }) => type === 'nat' && hook === 'prerouting',
   nft: /\s(?:dnat|redirect)(?:\s|$)|\bxt target "(?:DNAT|REDIRECT)"/,
-  legacyTable: 'nat',
+  legacyTables: ['nat'],
   legacy: /-j (?:DNAT|REDIRECT)\b/,
   but: KUBE_PROXY,
 };
@@ -307,7 +308,16 @@ export const DESTINATION_RULES: WantedRules = {
 export const SOURCE_RULES: WantedRules = {
   isIn: ({ type, hook }) => type === 'nat' && hook === 'postrouting',
   nft: /\s(?:masquerade|snat)(?:\s|$)|\bxt target "(?:MASQUERADE|SNAT)"/,
-  legacyTable: 'nat',
+  legacyTables: ['nat'],
   legacy: /-j (?:MASQUERADE|SNAT)\b/,
   but: KUBE_PROXY,
+};
+
+/** Rules whose packets the kernel drops while no program reads their queue. */
+export const QUEUE_RULES: WantedRules = {
+  isIn: ({ type }) => type !== 'nat',
+  nft: /(?:^|\s)queue (?:to|num|flags)\b(?!.*\bbypass\b)/,
+  unprinted: /xt target "NFQUEUE"/,
+  legacyTables: ['raw', 'mangle', 'filter', 'security'],
+  legacy: /-j NFQUEUE\b(?!.* --queue-bypass\b)/,
 };

@@ -9,7 +9,7 @@ static const struct {
 } MODES[] = {
 	{"send", mode_send},   {"watch", mode_watch}, {"flood", mode_flood},
 	{"crr", mode_crr},     {"serve", mode_serve}, {"listen", mode_listen},
-	{"bytes", mode_bytes}, {"connect", mode_connect},
+	{"bytes", mode_bytes}, {"connect", mode_connect}, {"queue", mode_queue},
 };
 
 int main(int argc, char **argv)
@@ -17,6 +17,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 1 && i < sizeof MODES / sizeof *MODES; i++)
 		if (strcmp(argv[1], MODES[i].name) == 0)
 			return MODES[i].run(argc - 2, argv + 2);
-	fprintf(stderr, "usage: probe send|watch|flood|crr|serve|listen|bytes|connect [options]\n");
+	fprintf(stderr, "usage: probe send|watch|flood|crr|serve|listen|bytes|connect|queue [options]\n");
 	return 2;
 }

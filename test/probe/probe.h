@@ -1,6 +1,8 @@
 /* What the modes of the probe share: a flow, the packet that opens it, and how such a packet is known again. */
 #ifndef PROBE_H
 #define PROBE_H
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,8 +52,21 @@ struct raw_sockets {
 struct raw_sockets raw_open(const char *multicast_interface);
 int raw_send(const struct raw_sockets *sockets, const struct flow *flow, const uint8_t *packet, size_t length);
 
+/* nfnetlink.c */
+struct nfnetlink_request {
+	struct nlmsghdr header;
+	struct nfgenmsg generic;
+	struct nlattr attribute;
+	uint8_t value[32];
+};
+int nfnetlink_open(void);
+/* A request with one attribute; returns its length. */
+size_t nfnetlink_request(struct nfnetlink_request *request, int type, int group, int attribute, const void *value, size_t size);
+void nfnetlink_configure(int fd, int type, int group, int attribute, const void *value, size_t size);
+
 int mode_send(int argc, char **argv);
 int mode_watch(int argc, char **argv);
+int mode_queue(int argc, char **argv);
 int mode_flood(int argc, char **argv);
 int mode_crr(int argc, char **argv);
 int mode_serve(int argc, char **argv);

@@ -17,46 +17,15 @@
 
 static const char *const KIND[] = {"probe", "reset", "reply", "icmp"};
 
-static void configure(int fd, int group, int attribute, const void *value, size_t size)
-{
-	struct {
-		struct nlmsghdr header;
-		struct nfgenmsg generic;
-		struct nlattr attribute;
-		uint8_t value[16];
-	} request = {
-		.header = {.nlmsg_type = NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG,
-			   .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
-		.generic = {.nfgen_family = AF_UNSPEC, .res_id = htons(group)},
-		.attribute = {.nla_type = attribute, .nla_len = NLA_HDRLEN + size},
-	};
-	struct {
-		struct nlmsghdr header;
-		struct nlmsgerr error;
-		uint8_t rest[256];
-	} answer;
-	memcpy(request.value, value, size);
-	request.header.nlmsg_len = NLMSG_LENGTH(sizeof(struct nfgenmsg)) + NLA_ALIGN(request.attribute.nla_len);
-	if (send(fd, &request, request.header.nlmsg_len, 0) < 0 || recv(fd, &answer, sizeof answer, 0) < 0)
-		fail("nflog configuration");
-	if (answer.header.nlmsg_type == NLMSG_ERROR && answer.error.error) {
-		errno = -answer.error.error;
-		fail("nflog configuration");
-	}
-}
-
 static int open_group(int group)
 {
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER), size = 64 << 20;
-	if (fd < 0)
-		fail("netlink socket");
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
+	int fd = nfnetlink_open(), type = NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG;
 	struct nfulnl_msg_config_cmd bind_group = {.command = NFULNL_CFG_CMD_BIND};
 	struct nfulnl_msg_config_mode mode = {.copy_mode = NFULNL_COPY_PACKET, .copy_range = htonl(200)};
 	uint32_t threshold = htonl(1);
-	configure(fd, group, NFULA_CFG_CMD, &bind_group, sizeof bind_group);
-	configure(fd, group, NFULA_CFG_MODE, &mode, sizeof mode);
-	configure(fd, group, NFULA_CFG_QTHRESH, &threshold, sizeof threshold); /* one packet, one message */
+	nfnetlink_configure(fd, type, group, NFULA_CFG_CMD, &bind_group, sizeof bind_group);
+	nfnetlink_configure(fd, type, group, NFULA_CFG_MODE, &mode, sizeof mode);
+	nfnetlink_configure(fd, type, group, NFULA_CFG_QTHRESH, &threshold, sizeof threshold); /* one packet, one message */
 	return fd;
 }
 

@@ -125,8 +125,8 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
   },
   {
     name: 'others',
-    shows: "rules of other programs beside nodewall's: both hold",
-    run: kernel('footprints'),
+    shows: "rules of other programs beside nodewall's: both hold; packets in queues",
+    run: kernel('footprints', 'queues'),
     hasVariations: true,
     minutes: 60,
   },
