@@ -25,6 +25,7 @@ import { chooseDataplane } from '../dataplane/dataplanes.ts';
 import { checkExtension } from '../extension/agent.ts';
 import {
   DESTINATION_RULES,
+  flowtables,
   legacyTables,
   machineFacts,
   otherRules,
@@ -66,7 +67,7 @@ export const MACHINE_CHECKS = {
   otherTables,
   untracked,
   queued,
-  flowtables,
+  flowtables: withoutRules,
   serviceProxy,
   extension: checkExtension,
   destinations,
@@ -210,25 +211,18 @@ async function queued({ root }: MachineCheckOptions): Promise<CheckLine> {
 }
 
 /** Packets that a flowtable forwards pass no hook behind ingress (docs/operations.md). */
-async function flowtables(): Promise<CheckLine> {
+async function withoutRules(): Promise<CheckLine> {
   const check = 'flowtables';
-  const { Nftables } = await loadAddon();
-  const nft = new Nftables();
   try {
-    const found = (await nft.list('flowtables')).flatMap(({ flowtable }) =>
-      flowtable === undefined ? [] : [Object(flowtable)],
-    );
-    const names = found.map(({ family, table, name }) => `${family} ${table} ${name}`);
+    const names = await flowtables();
     if (names.length === 0) return ok(check, 'none');
     return warning(
       check,
       `forwarded connections go past all rules once they are open: ${firstNames(names)}`,
-      'new connections are judged, but NodePort policies with established: Recheck and nodewall flush do not end these; leave the ports of NodePorts and the pods of egress gateways out of them',
+      'new connections are judged, and established: Recheck and nodewall flush end open ones; leave the pods of egress gateways out of flowtables (docs/operations.md)',
     );
   } catch (error) {
     return warning(check, `cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
-  } finally {
-    await nft.close();
   }
 }
 

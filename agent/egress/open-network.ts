@@ -7,7 +7,8 @@ import { NO_MEMBERS, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { MonitorTrouble } from '../dataplane/dataplane.ts';
-import { kernelSysctls, readSysctl, warnOfHost } from './apply/host-settings.ts';
+import { flowtables } from '../inspect/machine-facts.ts';
+import { kernelSysctls, readSysctl, warnOfFlowtables, warnOfHost } from './apply/host-settings.ts';
 import { NetstateKeeper } from './apply/netstate-keeper.ts';
 import { NetstateReconciler } from './apply/netstate-reconciler.ts';
 import type { WireGuardPort } from './apply/wireguard.ts';
@@ -53,6 +54,7 @@ interface OpenNetwork extends EgressNetwork {
 export function openNetwork(options: NetworkOptions): OpenNetwork {
   const { config, keys, log, clock, drifted, troubled, floating, incomplete } = options;
   warnOfHost({ read: readSysctl }, log);
+  void warnOfFlowtables(flowtables, log);
   const socket = new RouteSocket();
   const wireguard = wireguardPort(keys);
   const stage = 'apply';

@@ -275,6 +275,20 @@ export async function savedRules(command: string, table: string): Promise<string
   }
 }
 
+/** The flowtables of the network namespace, as `inet TABLE NAME`. */
+export async function flowtables(): Promise<string[]> {
+  const { Nftables } = await loadAddon();
+  const nft = new Nftables();
+  try {
+    const found = (await nft.list('flowtables')).flatMap(({ flowtable }) =>
+      flowtable === undefined ? [] : [Object(flowtable)],
+    );
+    return found.map(({ family, table, name }) => `${family} ${table} ${name}`);
+  } finally {
+    await nft.close();
+  }
+}
+
 /** Chains at these hooks come before connection tracking, if their priority is less than its. */
 const HOOKS: ReadonlySet<unknown> = new Set(['prerouting', 'output']);
 /** NF_IP_PRI_CONNTRACK of linux/netfilter_ipv4.h. */

@@ -11,6 +11,7 @@ import type { Namespace } from '../netns/namespace.ts';
 import { addressPlan } from '../netns/topology.ts';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
+import { LACKING } from './flowtable.ts';
 import { listForeignRules } from './foreign-rules.ts';
 import { cidr, policy, tcp } from './manifests.ts';
 import { connects, listen } from './talk.ts';
@@ -78,11 +79,9 @@ const FOOTPRINTS = withVariations(
 );
 /** Checks of what others have. */
 const CHECKS = [
-  ...['other tables', 'untracked packets', 'flowtables', 'published ports', 'masqueraded pods'],
-  ...['marks of connections', 'source NAT'],
+  ...['other tables', 'untracked packets', 'queued packets', 'flowtables', 'published ports'],
+  ...['masqueraded pods', 'marks of connections', 'source NAT'],
 ];
-/** What nft and iptables say of an expression that the kernel lacks. */
-const LACKING = /No such file or directory|not supported|Couldn't load/i;
 
 describe('the folder of footprints', () => {
   it('has what is tried, and nothing else', async () => {

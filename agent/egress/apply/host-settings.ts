@@ -143,3 +143,19 @@ export function warnOfHost(
     );
   }
 }
+
+/**
+ * Warns where flowtables may take connections of pods past the rules that send them by their
+ * gateways.
+ */
+export async function warnOfFlowtables(
+  list: () => Promise<readonly string[]>,
+  log: { warn(message: string, fields: object): unknown },
+): Promise<void> {
+  const names = await list().catch(() => []);
+  if (names.length === 0) return;
+  log.warn(
+    'this node has flowtables: IPv4 connections by egress gateways may hang once these forward them; leave pods out of them',
+    { flowtables: names },
+  );
+}

@@ -79,8 +79,9 @@ export class Conntrack {
   }
 
   /**
-   * Deletes entries: the next packet of each is that of a new connection. One result per entry:
-   * null for success, ENOENT if it no longer exists, EBUSY if hardware forwards it.
+   * Deletes entries: the next packet of each is that of a new connection; a flowtable, or hardware,
+   * forwards on for about a second. One result per entry: null for success, ENOENT if it no longer
+   * exists, EBUSY if a flowtable has it, and Linux before 6.4 lacks the fix of stable series.
    */
   delete(entries: readonly ConntrackEntry[]): Promise<(NftError | null)[]> {
     return this.#each(entries, deleteRequest);

@@ -125,8 +125,8 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
   },
   {
     name: 'others',
-    shows: "rules of other programs beside nodewall's: both hold; packets in queues",
-    run: kernel('footprints', 'queues'),
+    shows: "rules of other programs beside nodewall's: both hold; flowtables and queues",
+    run: kernel('footprints', 'flowtables', 'queues'),
     hasVariations: true,
     minutes: 60,
   },
