@@ -41,12 +41,15 @@ describe('requests for the aggregated API where it is off', () => {
     chmodSync(join(folder, 'kubectl'), 0o755);
   }
 
-  function api(status = 404, message = `404 page not found (GET ${VIEWS}: 404 NotFound)`): RelayedApi {
+  function api(
+    refusal: { status?: number; message?: string; kubeconfig?: string | undefined } = {},
+  ): RelayedApi {
+    const { status = 404, message = `404 page not found (GET ${VIEWS}: 404 NotFound)` } = refusal;
     const request = async (wanted: KubeRequest): Promise<never> => {
       asked.push(wanted);
       throw new KubeError(message, { status, reason: status === 404 ? 'NotFound' : 'Forbidden' });
     };
-    return new RelayedApi(request, '/k.yaml');
+    return new RelayedApi(request, 'kubeconfig' in refusal ? refusal.kubeconfig : '/k.yaml');
   }
 
   it('go by one session in a pod of the controllers, which answers as the API would', async () => {
@@ -73,6 +76,25 @@ describe('requests for the aggregated API where it is off', () => {
         ],
       ],
     );
+  });
+
+  it('go to the controllers from a pod itself, by this program', async () => {
+    const [, program = ''] = process.argv;
+    writeFileSync(join(folder, 'main.cjs'), POD);
+    process.argv[1] = join(folder, 'main.cjs');
+    try {
+      const relayed = api({ kubeconfig: undefined });
+      assert.deepEqual(await relayed.request({ method: 'GET', path: VIEWS }), { path: VIEWS });
+      relayed.close();
+      assert.equal(readFileSync(join(folder, 'calls'), 'utf8'), '["relay"]\n');
+      writeFileSync(join(folder, 'main.cjs'), "console.error('getaddrinfo ENOTFOUND'); process.exit(1)");
+      await assert.rejects(
+        api({ kubeconfig: undefined }).request({ method: 'GET', path: VIEWS }),
+        /and the controllers do not answer in its place: getaddrinfo ENOTFOUND/,
+      );
+    } finally {
+      process.argv[1] = program;
+    }
   });
 
   it('name the right and the reason where there is none', async () => {
@@ -105,9 +127,9 @@ describe('requests for the aggregated API where it is off', () => {
 
   it("are the API server's alone where it is there, and all others always", async () => {
     kubectl(POD);
-    const refused = api(403, 'nodeviews is forbidden');
+    const refused = api({ status: 403, message: 'nodeviews is forbidden' });
     await assert.rejects(refused.request({ method: 'GET', path: VIEWS }), { reason: 'Forbidden' });
-    const ofController = api(404, 'there is no Node a (GET x: 404 NotFound)');
+    const ofController = api({ message: 'there is no Node a (GET x: 404 NotFound)' });
     await assert.rejects(ofController.request({ method: 'GET', path: `${VIEWS}/a` }), { reason: 'NotFound' });
     await assert.rejects(api().request({ method: 'GET', path: '/api/v1/nodes' }), { reason: 'NotFound' });
     assert.throws(() => readFileSync(join(folder, 'calls')), { code: 'ENOENT' });

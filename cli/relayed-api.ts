@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { CONTROLLER_ACCOUNT } from '../apis/control-plane.ts';
@@ -37,8 +37,9 @@ interface Waiting {
 const START = 20_000;
 
 /**
- * The API server's requests, of which those for the aggregated API go by `kubectl exec` where that
- * is not registered: with the caller's own right to it.
+ * The API server's requests, of which those for the aggregated API go by `nodewall relay` where that
+ * is not registered: by `kubectl exec` in a controller's pod, with the caller's own right to it; and
+ * of a command that runs in a pod itself, there.
  */
 export class RelayedApi {
   readonly #request: KubeApi;
@@ -48,6 +49,7 @@ export class RelayedApi {
   #isOff = false;
   #last = 0;
 
+  /** @param kubeconfig undefined: the caller's account is that of its pod */
   constructor(request: KubeApi, kubeconfig: string | undefined) {
     this.#request = request;
     this.#kubeconfig = kubeconfig;
@@ -77,7 +79,7 @@ export class RelayedApi {
     this.#waiting.set(id, { resolve, reject });
     const late = AbortSignal.timeout((timeout ?? 0) + START);
     const over = signal === undefined ? late : AbortSignal.any([late, signal]);
-    const fail = (): void => reject(failed(`no answer to GET ${path} in time`, 'Timeout'));
+    const fail = (): void => reject(this.#failed(`no answer to GET ${path} in time`, 'Timeout'));
     if (over.aborted) fail();
     over.addEventListener('abort', fail);
     this.#child ??= this.#start();
@@ -91,15 +93,7 @@ export class RelayedApi {
   }
 
   #start(): ChildProcess {
-    const config = this.#kubeconfig === undefined ? [] : ['--kubeconfig', this.#kubeconfig];
-    const pod = [
-      '--namespace',
-      CONTROLLER_ACCOUNT.namespace,
-      'exec',
-      '-i',
-      `deployment/${CONTROLLER_ACCOUNT.name}`,
-    ];
-    const child = spawn('kubectl', [...config, ...pod, '-c', 'controller', '--', 'nodewall', 'relay']);
+    const child = this.#spawn();
     let said = '';
     child.stderr.on('data', (text) => {
       said = `${said}${text}`.slice(-1000);
@@ -108,7 +102,7 @@ export class RelayedApi {
     child.stdin.on('error', () => {});
     const end = (why: string): void => {
       this.#child = null;
-      for (const { reject } of this.#waiting.values()) reject(failed(why, 'Unreachable'));
+      for (const { reject } of this.#waiting.values()) reject(this.#failed(why, 'Unreachable'));
     };
     once(child, 'close').then(
       () => end(said.trim().replaceAll('\n', '; ')),
@@ -116,6 +110,27 @@ export class RelayedApi {
     );
     createInterface({ input: child.stdout }).on('line', (line) => this.#receive(line));
     return child;
+  }
+
+  #spawn(): ChildProcessWithoutNullStreams {
+    const [, program = ''] = process.argv;
+    if (this.#kubeconfig === undefined) return spawn(process.execPath, [program, 'relay']);
+    const { namespace, name } = CONTROLLER_ACCOUNT;
+    return spawn('kubectl', [
+      ...['--kubeconfig', this.#kubeconfig, '--namespace', namespace, 'exec', '-i', `deployment/${name}`],
+      ...['-c', 'controller', '--', 'nodewall', 'relay'],
+    ]);
+  }
+
+  #failed(why: string, reason: string): KubeError {
+    const inPlace =
+      this.#kubeconfig === undefined
+        ? 'the controllers do not answer in its place'
+        : `a controller's pod does not answer in its place by kubectl exec, which needs the right to create pods/exec in ${CONTROLLER_ACCOUNT.namespace}`;
+    return new KubeError(
+      `the aggregated API is not registered (aggregatedAPI is false, or no controller serves), and ${inPlace}: ${why}`,
+      { reason },
+    );
   }
 
   /** A line that is no answer, as a wrapper of kubectl may print, is passed over. */
@@ -145,11 +160,4 @@ function parsed(line: string): RelayAnswer | null {
   } catch {
     return null;
   }
-}
-
-function failed(why: string, reason: string): KubeError {
-  return new KubeError(
-    `the aggregated API is not registered (aggregatedAPI is false, or no controller serves), and a controller's pod does not answer in its place by kubectl exec, which needs the right to create pods/exec in ${CONTROLLER_ACCOUNT.namespace}: ${why}`,
-    { reason },
-  );
 }

@@ -150,4 +150,13 @@ describe('a release of the chart on a real cluster', function () {
       { limit: LIMIT },
     );
   });
+
+  it('is removed without the aggregated API too, where the hook asks the controllers', async () => {
+    await release.install('aggregatedAPI=false');
+    await untilReady(cluster);
+    await untilClosed(cluster);
+    const { code, stdout, stderr } = await release.uninstall('--timeout=10m');
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    await untilTables(cluster, 'no rules are left', (table) => table === '');
+  });
 });
