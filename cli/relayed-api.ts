@@ -37,9 +37,9 @@ interface Waiting {
 const START = 20_000;
 
 /**
- * The API server's requests, of which those for the aggregated API go by `nodewall relay` where that
- * is not registered: by `kubectl exec` in a controller's pod, with the caller's own right to it; and
- * of a command that runs in a pod itself, there.
+ * The API server's requests, of which those for the aggregated API go by `nodewall relay` where
+ * that is not registered: by `kubectl exec` in a controller's pod, with the caller's own right to
+ * it; and of a command that runs in a pod itself, there.
  */
 export class RelayedApi {
   readonly #request: KubeApi;

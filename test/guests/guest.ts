@@ -114,24 +114,44 @@ interface Machine {
 }
 
 function qemu(kernel: GuestKernel, { job, socket, isEmulated, shared }: Machine): readonly string[] {
-  const { program, machine, emulated, words } = MACHINES[kernel.processor];
-  const commandLine = [
-    ...words,
-    ...['panic=1', 'loglevel=4', 'audit=0', 'mitigations=off', 'nokaslr', 'random.trust_cpu=on'],
-    ...['cryptomgr.notests', `modules=${kernel.modules}`, `system=${shared.root}`],
+  const words = [
+    ...[`modules=${kernel.modules}`, `system=${shared.root}`],
     ...shared.shown.map(({ path, over }) => `show=${over === undefined ? path : `${path}:${over}`}`),
-    ...(isEmulated ? emulated.words : []),
+  ];
+  const devices = [
+    // virtiofsd reads and writes the guest's memory itself.
+    ...['-object', `memory-backend-memfd,id=memory,size=${MEMORY},share=on`, '-numa', 'node,memdev=memory'],
+    ...['-chardev', `socket,id=files,path=${socket}`, '-device', 'vhost-user-fs-pci,chardev=files,tag=root'],
+    ...['-virtfs', `local,path=${job},mount_tag=job,security_model=none`],
+  ];
+  return qemuCommand(kernel, { isEmulated, words, devices });
+}
+
+interface QemuOptions {
+  readonly isEmulated: boolean;
+  /** Of the kernel's command line, for `init`. */
+  readonly words: readonly string[];
+  /** Arguments of qemu. */
+  readonly devices: readonly string[];
+}
+
+/** The command that runs a guest with this kernel; its console is standard output. */
+export function qemuCommand(
+  { processor, image, initrd }: GuestKernel,
+  { isEmulated, words, devices }: QemuOptions,
+): readonly string[] {
+  const { program, machine, emulated, words: own } = MACHINES[processor];
+  const commandLine = [
+    ...own,
+    ...['panic=1', 'loglevel=4', 'audit=0', 'mitigations=off', 'nokaslr', 'random.trust_cpu=on'],
+    ...['cryptomgr.notests', ...words, ...(isEmulated ? emulated.words : [])],
   ];
   return [
     program,
     ...(isEmulated ? [...EMULATED, '-cpu', emulated.cpu] : BY_PROCESSOR),
     ...['-machine', machine, '-m', MEMORY, '-nodefaults', '-no-reboot'],
-    ...['-display', 'none', '-serial', 'stdio', '-device', 'virtio-rng-pci'],
-    // virtiofsd reads and writes the guest's memory itself.
-    ...['-object', `memory-backend-memfd,id=memory,size=${MEMORY},share=on`, '-numa', 'node,memdev=memory'],
-    ...['-chardev', `socket,id=files,path=${socket}`, '-device', 'vhost-user-fs-pci,chardev=files,tag=root'],
-    ...['-virtfs', `local,path=${job},mount_tag=job,security_model=none`],
-    ...['-kernel', kernel.image, '-initrd', kernel.initrd, '-append', commandLine.join(' ')],
+    ...['-display', 'none', '-serial', 'stdio', '-device', 'virtio-rng-pci', ...devices],
+    ...['-kernel', image, '-initrd', initrd, '-append', commandLine.join(' ')],
   ];
 }
 

@@ -18,8 +18,8 @@ export interface GuestKernel extends Pick<MatrixKernel, 'processor'> {
 
 const INIT = join(import.meta.dirname, 'init');
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
-/** Modules to reach the root with; a kernel may have some built in. */
-const TO_ROOT = ['virtio_pci', 'virtiofs', '9pnet_virtio', '9p', 'overlay'];
+/** Modules to reach a root with; a kernel may have some built in. */
+const TO_ROOT = ['virtio_pci', 'virtiofs', '9pnet_virtio', '9p', 'overlay', 'virtio_blk', 'ext4'];
 
 /** The suite's kernel, from where this machine gets its own Debian: the first time some minutes. */
 export async function guestKernel({ name, debian, processor }: MatrixKernel): Promise<GuestKernel> {

@@ -11,8 +11,9 @@ export const ADDRESSES = {
 type Sender = 'friend' | 'stranger';
 
 /** Of both ends: nobody asks for a neighbour, so the first packet arrives. */
-const MAC = { machine: '02:00:00:00:00:01', outside: '02:00:00:00:00:02' } as const;
-const LINK = 'server';
+export const MAC = { machine: '02:00:00:00:00:01', outside: '02:00:00:00:00:02' } as const;
+/** Outside's end of the cable. */
+export const LINK = 'server';
 /** Packets a second of each sender. */
 const RATE = 1_000;
 
@@ -30,11 +31,11 @@ const COUNTERS = `table inet seen {
 
 /** A neighbour of the machine, which opens connections to its SSH port, and counts the answers. */
 export class Outside {
-  readonly #namespace: Namespace;
+  readonly namespace: Namespace;
   #isConnected = false;
 
   private constructor(namespace: Namespace) {
-    this.#namespace = namespace;
+    this.namespace = namespace;
   }
 
   static async create(): Promise<Outside> {
@@ -46,30 +47,41 @@ export class Outside {
     return new Outside(namespace);
   }
 
-  /** The cable to a machine that is being switched on; its end there is down. */
+  /** The cable to a container that is being started; its end there is `host0`, and down. */
   async connect({ pid }: Namespace): Promise<void> {
     const ends = ['address', MAC.outside, 'type', 'veth'];
     const peer = ['peer', 'name', 'host0', 'address', MAC.machine, 'netns', String(pid)];
-    await this.#namespace.run(['ip', 'link', 'add', LINK, ...ends, ...peer]);
+    await this.namespace.run(['ip', 'link', 'add', LINK, ...ends, ...peer]);
+    await this.#use();
+  }
+
+  /** The cable to the network card of a virtual machine that is being switched on. */
+  async connectCard(): Promise<void> {
+    await this.namespace.run(['ip', 'tuntap', 'add', 'name', LINK, 'mode', 'tap']);
+    await this.namespace.run(['ip', 'link', 'set', LINK, 'address', MAC.outside]);
+    await this.#use();
+  }
+
+  async #use(): Promise<void> {
     const neighbour = ['to', ADDRESSES.machine, 'dev', LINK, 'lladdr', MAC.machine, 'nud', 'permanent'];
     const steps = [
       ['address', 'add', `${ADDRESSES.gateway}/24`, 'dev', LINK],
       ['link', 'set', LINK, 'up'],
       ['neighbour', 'replace', ...neighbour],
     ];
-    for (const step of steps) await this.#namespace.run(['ip', ...step]);
+    for (const step of steps) await this.namespace.run(['ip', ...step]);
     this.#isConnected = true;
   }
 
   async disconnect(): Promise<void> {
     if (!this.#isConnected) return;
-    await this.#namespace.run(['ip', 'link', 'del', LINK], { anyStatus: true });
+    await this.namespace.run(['ip', 'link', 'del', LINK], { anyStatus: true });
     this.#isConnected = false;
   }
 
   /** The answers that each sender has got since the last call. */
   async answers(): Promise<Record<Sender, number>> {
-    const { stdout } = await this.#namespace.run(['nft', '-j', 'reset', 'counters', 'table', 'inet', 'seen']);
+    const { stdout } = await this.namespace.run(['nft', '-j', 'reset', 'counters', 'table', 'inet', 'seen']);
     const found: Record<Sender, number> = { friend: Number.NaN, stranger: Number.NaN };
     for (const { counter } of JSON.parse(stdout).nftables)
       if (counter?.name in found) found[counter.name as Sender] = counter.packets;
@@ -79,10 +91,10 @@ export class Outside {
   /** Begins to open connections, RATE a second, until the returned function is called: how many. */
   flood(sender: Sender): Promise<() => Promise<number>> {
     const ends = { src: ADDRESSES[sender], dst: ADDRESSES.machine };
-    return flood(this.#namespace, { ...ends, protocol: 6, port: 22, rate: RATE });
+    return flood(this.namespace, { ...ends, protocol: 6, port: 22, rate: RATE });
   }
 
   close(): Promise<void> {
-    return this.#namespace.close();
+    return this.namespace.close();
   }
 }

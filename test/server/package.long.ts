@@ -30,7 +30,7 @@ kernelSuite('the Debian package', function () {
   before(async () => {
     scratch = await scratchFolder('nodewall-package-');
     file = await buildPackage(scratch.path);
-    machine = await ServerMachine.create();
+    machine = await ServerMachine.create(null);
     await machine.take(file, 'root/nodewall.deb');
     await machine.take(await nextRevision(file, join(scratch.path, 'next')), 'root/next.deb');
     floods = [await machine.outside.flood('friend'), await machine.outside.flood('stranger')];
