@@ -28,6 +28,7 @@ import {
   flowtables,
   legacyTables,
   machineFacts,
+  otherLegacyTables,
   otherRules,
   QUEUE_RULES,
   SOURCE_RULES,
@@ -169,7 +170,8 @@ async function connections(): Promise<CheckLine> {
 
 /** Packets that they drop stay dropped (docs/operations.md). */
 async function otherTables({ config }: MachineCheckOptions): Promise<readonly CheckLine[]> {
-  const { otherChains, legacyTables } = await machineFacts(config, null);
+  const { otherChains, legacyTables: tables } = await machineFacts(config, null);
+  const ofOthers = await otherLegacyTables(tables);
   const { chains, problem: why } = otherChains;
   if (why !== null) return [warning('other tables', `cannot be listed: ${why}`, ROOT_NEEDED)];
   const next = 'what they drop stays dropped, whatever a policy allows (docs/operations.md)';
@@ -178,11 +180,11 @@ async function otherTables({ config }: MachineCheckOptions): Promise<readonly Ch
   const lines: CheckLine[] = [];
   if (texts.length > 0)
     lines.push(warning('other tables', `base chains that drop by default: ${firstNames(texts)}`, next));
-  if (legacyTables.length > 0)
+  if (ofOthers.length > 0)
     lines.push(
       warning(
         'other tables',
-        `iptables-legacy has tables: ${firstNames(legacyTables)}`,
+        `iptables-legacy has rules in ${firstNames(ofOthers)}`,
         'see iptables-legacy-save',
       ),
     );

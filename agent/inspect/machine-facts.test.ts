@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { JsonObject } from 'nftables-napi';
 import {
   DESTINATION_RULES,
+  otherLegacyTables,
   otherRules,
   QUEUE_RULES,
   SOURCE_RULES,
@@ -114,4 +115,30 @@ describe('rules of others that translate addresses', () => {
     assert.deepEqual(await found(chains, texts, DESTINATION_RULES), ['ip nat (3)']);
     assert.deepEqual(await found(chains, texts, SOURCE_RULES), ['ip nat (2)', 'ip calico (1)']);
   });
+});
+
+describe('tables of iptables-legacy', () => {
+  const filter = (...lines: readonly string[]): string =>
+    ['*filter', ':INPUT ACCEPT [0:0]', ...lines, 'COMMIT', ''].join('\n');
+  const OWN = [':NODEWALL-INPUT - [0:0]', '-A INPUT -j NODEWALL-INPUT', '-A NODEWALL-INPUT -i lo -j ACCEPT'];
+
+  for (const [what, text, isOfOthers] of [
+    ['without rules', filter(), false],
+    ["with nodewall's", filter(...OWN), false],
+    ["with a rule behind nodewall's", filter(...OWN, '-A INPUT -s 192.0.2.1/32 -j DROP'), true],
+    ['with a chain that drops', filter(':OUTPUT DROP [0:0]', ...OWN), true],
+    ['that cannot be read', '', true],
+  ] as const)
+    it(`${what}: ${isOfOthers ? 'of others' : 'none of others'}`, async () => {
+      const asked: string[] = [];
+      const saved = async (command: string, table: string) => {
+        asked.push(`${command} ${table}`);
+        return text;
+      };
+      assert.deepEqual(
+        await otherLegacyTables(['ip6tables filter'], saved),
+        isOfOthers ? ['ip6tables filter'] : [],
+      );
+      assert.deepEqual(asked, ['ip6tables-legacy-save filter']);
+    });
 });

@@ -140,6 +140,25 @@ export async function legacyTables(): Promise<string[]> {
   );
 }
 
+/**
+ * Those of the tables that have rules of others or a base chain that drops; also those that cannot
+ * be read.
+ */
+export async function otherLegacyTables(
+  tables: readonly string[],
+  saved: typeof savedRules = savedRules,
+): Promise<string[]> {
+  const found = tables.map(async (name) => {
+    const [command, table = ''] = name.split(' ');
+    const text = await saved(`${command}-legacy-save`, table);
+    return text === '' || text.split('\n').some((line) => OF_OTHERS.test(line)) ? [name] : [];
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** A line that iptables-save prints: but of nodewall's chains. */
+const OF_OTHERS = /^-A (?!.*\bNODEWALL-)|^:\S+ DROP /;
+
 export const OWN_TABLE = 'nodewall';
 const LEGACY = ['iptables', 'ip6tables'] as const;
 
