@@ -128,7 +128,7 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
     shows: "rules of other programs beside nodewall's: both hold; flowtables and queues",
     run: kernel('footprints', 'flowtables', 'queues'),
     hasVariations: true,
-    minutes: 60,
+    minutes: 150,
   },
   {
     name: 'addon',
