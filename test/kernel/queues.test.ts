@@ -8,7 +8,7 @@ import type { CheckLine } from '../../lib/process/check-line.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { type AddressPair, addressPlan, CLIENT_INTERFACE } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
-import { EITHER_IPTABLES, forEachDataplane, NFTABLES } from './dataplane.ts';
+import { forEachDataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { commandOf } from './iptables.ts';
 import { type PolicyOptions, policy, type Rule, tcp, udp } from './manifests.ts';
@@ -254,5 +254,5 @@ forEachDataplane(
       await outside.run(argv, { stdin });
     }
   },
-  EITHER_IPTABLES,
+  [NFTABLES],
 );
