@@ -25,6 +25,8 @@ export interface Answer {
 }
 
 export interface RealKernel extends Kernel {
+  /** Of the child, whose network namespace it is. */
+  readonly pid: number;
   /** Runs commands as a stranger's nft does. */
   nft(text: string): Promise<void>;
   close(): Promise<void>;
@@ -68,7 +70,9 @@ export async function realKernel(): Promise<RealKernel> {
       waiting.set(id, { resolve: (value) => resolve(value as T), reject });
       child.send({ ...request, id });
     });
+  const { pid = 0 } = child;
   const kernel: RealKernel = {
+    pid,
     transact: (argument) => ask({ method: 'transact', argument }),
     chains: (argument) => ask({ method: 'chains', argument }),
     elements: (argument) => ask({ method: 'elements', argument }),

@@ -1,10 +1,9 @@
 /** Kernels of Debian's suites, each unpacked once and kept in the cache; nothing is installed. */
 
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { debianSources } from '../../build/images/mmdebstrap.ts';
+import { withDebianSuite } from '../../build/images/debian-suite.ts';
 import type { MatrixKernel } from '../../build/manifests/compatibility/matrix.ts';
 import { cached } from '../../build/programs/cache.ts';
 import { output, run, unpackDebianPackage } from '../../build/programs/command.ts';
@@ -17,7 +16,6 @@ export interface GuestKernel extends Pick<MatrixKernel, 'processor'> {
 }
 
 const INIT = join(import.meta.dirname, 'init');
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 /** Modules to reach a root with; a kernel may have some built in. */
 const TO_ROOT = ['virtio_pci', 'virtiofs', '9pnet_virtio', '9p', 'overlay', 'virtio_blk', 'ext4'];
 
@@ -29,7 +27,7 @@ export async function guestKernel({ name, debian, processor }: MatrixKernel): Pr
   const folder = await cached('guestkernel', key, async (fresh) => {
     process.stderr.write(`guests: fetching the kernel of Debian ${debian}, ${processor}, once\n`);
     const unpacked = join(fresh, 'unpacked');
-    await withApt(debian, processor, async (apt) => {
+    await withDebianSuite({ suite: debian, processor }, async (apt) => {
       await unpackKernel(`linux-image-${processor}`, { apt, unpacked, folder: fresh });
       await unpackDebianPackage('busybox-static', join(unpacked, 'busybox'), apt);
     });
@@ -69,41 +67,6 @@ async function unpackKernel(name: string, { apt, unpacked, folder }: Unpacking):
   await mkdir(join(folder, 'lib'));
   await output(['mv', modules, join(folder, 'lib/modules')]);
   await output(['depmod', '-b', folder, release]);
-}
-
-/** Runs something with options for apt, by which it knows the packages of the suite alone. */
-async function withApt(
-  suite: string,
-  processor: string,
-  body: (options: readonly string[]) => Promise<void>,
-): Promise<void> {
-  const { sources } = await debianSources();
-  const mirror = /^deb (\S+) bookworm main$/m.exec(sources)?.[1];
-  if (mirror === undefined) throw new Error('kernels of guests need a Debian 12 with apt sources');
-  const scratch = await mkdtemp(join(tmpdir(), 'nodewall-apt-'));
-  try {
-    const list = join(scratch, 'sources.list');
-    await writeFile(list, `deb [arch=${processor} signed-by=${KEYRING}] ${mirror} ${suite} main\n`);
-    await mkdir(join(scratch, 'lists/partial'), { recursive: true });
-    const settings = {
-      'Dir::Etc::SourceList': list,
-      'Dir::Etc::SourceParts': '/dev/null',
-      'Dir::State::Lists': join(scratch, 'lists'),
-      // Of a package that is installed here apt would take that version.
-      'Dir::State::status': '/dev/null',
-      'Dir::Cache::pkgcache': '',
-      'Dir::Cache::srcpkgcache': '',
-      'APT::Sandbox::User': 'root',
-      'APT::Architecture': processor,
-      'APT::Architectures': processor,
-      'Acquire::Languages': 'none',
-    };
-    const options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
-    await output(['apt-get', ...options, 'update', '-qq']);
-    await body(options);
-  } finally {
-    await rm(scratch, { recursive: true });
-  }
 }
 
 /** A first root of busybox and what `init` needs: it mounts the machine's files. */

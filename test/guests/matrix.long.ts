@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { KERNELS, MATRIX_SUITES, type MatrixSuite } from '../../build/manifests/compatibility/matrix.ts';
 import { KERNEL_RESULTS, type Outcome } from '../../build/manifests/compatibility/results.ts';
+import { debianNft, NFT_VERSIONS } from '../kernel/nft-versions.ts';
 import { ofMocha, ofProgram, ofUnfinished, revision } from '../outcome.ts';
 import { isGuestEmulated, runInGuest } from './guest.ts';
 import { guestKernel } from './kernel.ts';
@@ -31,6 +32,8 @@ for (const kernel of KERNELS.filter(({ name }) => isNamed(kernelNames, name)))
     let release = '';
 
     before(async () => {
+      // Guests have no network, and this machine's cache.
+      if (isNamed(suiteNames, 'nft')) for (const { suite } of NFT_VERSIONS) await debianNft(suite);
       const script = 'uname -r; for m in wireguard vxlan veth nf_tables ip_set; do modprobe $m; done; exit 7';
       const guest = await runInGuest(await guestKernel(kernel), { script, limitMs: BOOT_LIMIT });
       assert.deepEqual([guest.code, guest.stderr], [7, '']);

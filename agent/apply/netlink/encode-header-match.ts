@@ -118,7 +118,6 @@ export function addPastDeadline(encoding: RuleEncoding, { family, set }: MatchOf
 }
 
 const PORT_FIELD = { sport: 1, dport: 2 } as const;
-const TYPE_OF_ORIGINAL_PORT = typeOf.ct(12, 0);
 
 export function addPorts(
   encoding: RuleEncoding,
@@ -141,11 +140,13 @@ export function addOriginalPorts(
 ): void {
   addProtocol(encoding, protocol);
   encoding.expressions.push(ORIGINAL_PORT);
-  addPortRanges(encoding, ranges, TYPE_OF_ORIGINAL_PORT);
+  // Without the origin, which nft 1.0.6 records and then cannot print: it has no type for `ct
+  // original proto-dst`.
+  addPortRanges(encoding, ranges);
 }
 
 /** Compares the port in the register. */
-function addPortRanges(encoding: RuleEncoding, ranges: MatchOf<'port'>['ranges'], origin: Uint8Array): void {
+function addPortRanges(encoding: RuleEncoding, ranges: MatchOf<'port'>['ranges'], origin?: Uint8Array): void {
   const [only] = ranges;
   if (only !== undefined && ranges.length === 1) {
     const [first, last] = only;
@@ -159,7 +160,8 @@ function addPortRanges(encoding: RuleEncoding, ranges: MatchOf<'port'>['ranges']
     );
     return;
   }
-  addAnonymous(encoding, { type: DATA_TYPE.port, length: 2, typeOf: origin }, portElements(ranges));
+  const key = { type: DATA_TYPE.port, length: 2, ...(origin === undefined ? {} : { typeOf: origin }) };
+  addAnonymous(encoding, key, portElements(ranges));
 }
 
 /**

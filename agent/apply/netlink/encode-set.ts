@@ -209,7 +209,6 @@ export const typeOf = {
       [0, 0, 3, offset, length].flatMap((value, type) => number(type, value)),
     ),
   meta: (key: number) => expression(9, number(0, key)),
-  ct: (key: number, direction: number) => expression(12, [...number(0, key), ...number(1, direction)]),
   concatenation: (...parts: readonly Uint8Array[]) =>
     expression(
       13,

@@ -6,7 +6,7 @@ import { type BootFiles, MINIMAL } from '../../boot/boot-folder.ts';
 import { RULE_EXTENSION } from '../../extension/rules.ts';
 import { rulesetText } from '../../render/nft-text.ts';
 import { render } from '../../render/render.ts';
-import { type Ruleset, TABLE } from '../../render/ruleset.ts';
+import { type Chain, type MatchOf, type NftRule, type Ruleset, TABLE } from '../../render/ruleset.ts';
 import type { DataplaneText } from '../dataplane.ts';
 
 export const nftablesText: DataplaneText = {
@@ -25,12 +25,56 @@ export function nftBootFiles(ruleset: Ruleset, state: NodeState, config: Config)
   const extra = RULE_EXTENSION.tables(state).map((table) => replacing(table, table.text));
   const minimal = minimalState(state, config);
   return {
-    'rules.nft': [replacing(TABLE, rulesetText(ruleset)), ...extra].join(''),
+    'rules.nft': [replacing(TABLE, bootText(ruleset)), ...extra].join(''),
     [MINIMAL]:
       config.boot.onError === 'open'
         ? '# boot.onError is open: if rules.nft cannot be loaded, all is open until the agent runs.\n'
-        : creating(TABLE, rulesetText(render(minimal.state, minimal.config))),
+        : creating(TABLE, bootText(render(minimal.state, minimal.config))),
   };
+}
+
+/**
+ * The table for the machine's own nft, which may be another than the agent's, from 0.9.8 on, and on
+ * any kernel.
+ */
+function bootText(ruleset: Ruleset): string {
+  const chains = [...ruleset.chains].map(([name, chain]): [string, Chain] => [
+    name,
+    { ...chain, rules: chain.rules.flatMap(withoutTuplesOfRanges) },
+  ]);
+  // nft before 1.0.1 knows the longer form alone, all others both.
+  return rulesetText({ ...ruleset, chains: new Map(chains) }).replaceAll(
+    /^\t\treject with icmpx (?=admin-prohibited$)/gm,
+    '$&type ',
+  );
+}
+
+/**
+ * Before a lookup of protocol and ranges of ports nft 1.0.6 converts the byte order of the
+ * protocol's one byte, which Linux 7.2 refuses. The rule for each protocol, or pair of source and
+ * destination ports, by itself: no packet is in two of them.
+ */
+function withoutTuplesOfRanges(rule: NftRule): readonly NftRule[] {
+  const at = rule.matches.findIndex((match) => match.match === 'portTuple');
+  const match = rule.matches[at];
+  if (match?.match !== 'portTuple' || !hasRanges(match)) return [rule];
+  const { tuples, withSourcePort } = match;
+  const protocols = Map.groupBy(tuples, ({ protocol }) => protocol);
+  const alternatives = withSourcePort
+    ? tuples.map(({ protocol, sourcePorts, ports }): MatchOf<'port'>[] => [
+        { match: 'port', protocol, field: 'sport', ranges: [sourcePorts] },
+        { match: 'port', protocol, field: 'dport', ranges: [ports] },
+      ])
+    : [...protocols].map(([protocol, own]): MatchOf<'port'>[] => [
+        { match: 'port', protocol, field: 'dport', ranges: own.map(({ ports }) => ports) },
+      ]);
+  return alternatives.map((ports) => ({ ...rule, matches: rule.matches.toSpliced(at, 1, ...ports) }));
+}
+
+function hasRanges({ tuples, withSourcePort }: MatchOf<'portTuple'>): boolean {
+  return tuples.some(({ sourcePorts, ports }) =>
+    (withSourcePort ? [sourcePorts, ports] : [ports]).some(([first, last]) => first !== last),
+  );
 }
 
 /**

@@ -106,6 +106,13 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
     minutes: 30,
   },
   {
+    name: 'nft',
+    shows:
+      'nft 0.9.8, 1.0.6, 1.1.3 and the newest of Debian read our table and load files for a boot; both hold',
+    run: { files: ['test/kernel/nft-versions.long.ts'] },
+    minutes: 120,
+  },
+  {
     name: 'drift',
     shows: 'foreign changes are undone',
     run: kernel('drift', 'drift-iptables'),
