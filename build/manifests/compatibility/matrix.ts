@@ -126,8 +126,9 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
   },
   {
     name: 'links',
-    shows: 'VXLAN, Geneve, WireGuard, IPIP, GRE, IPsec, VLAN, macvlan, ipvlan, bonds and VRFs; SCTP; IPVS',
-    run: kernel('link-kinds', 'vrf', 'sctp', 'ipvs'),
+    shows:
+      'VXLAN, Geneve, WireGuard, IPIP, GRE, IPsec, VLAN, macvlan, ipvlan, bonds, VRFs and Open vSwitch; SCTP; IPVS',
+    run: kernel('link-kinds', 'vrf', 'open-vswitch', 'sctp', 'ipvs'),
     minutes: 60,
   },
   {
