@@ -16,7 +16,7 @@ const splitAt = (bytes: Buffer, cuts: readonly number[], splitter: LineSplitter)
 
 describe('lines', () => {
   it('are the same whatever the chunks', function () {
-    // Of one to four bytes. For fast-check's own unit of all characters it makes a table of all.
+    // Characters of one to four bytes. fast-check's own unit of all makes a table of them first.
     const unit = fc
       .oneof(fc.nat(0xff), fc.nat(0xd7ff), fc.integer({ min: 0xe000, max: 0x10ffff }))
       .map((code) => String.fromCodePoint(code));
