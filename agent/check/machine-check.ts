@@ -184,7 +184,7 @@ async function otherTables({ config }: MachineCheckOptions): Promise<readonly Ch
     lines.push(
       warning(
         'other tables',
-        `iptables-legacy has rules in ${firstNames(ofOthers)}`,
+        `iptables-legacy has rules of others, or cannot be read: ${firstNames(ofOthers)}`,
         'see iptables-legacy-save',
       ),
     );

@@ -70,7 +70,9 @@ export class Container implements Hardware {
   }
 
   async isOff(): Promise<void> {
-    if (this.#process?.exitCode === null) await once(this.#process, 'exit');
+    const isRunning = this.#process?.exitCode === null && this.#process.signalCode === null;
+    if (this.#process !== null && isRunning) await once(this.#process, 'exit');
+    this.#process = null;
     this.#init = 0;
     await this.#options.outside.disconnect();
     await this.#network?.close();
@@ -78,7 +80,7 @@ export class Container implements Hardware {
 
   async cut(): Promise<void> {
     // Its first process takes all others along; they would live on without nspawn.
-    process.kill(this.#init, 'SIGKILL');
+    if (this.#init > 0) process.kill(this.#init, 'SIGKILL');
     this.#process?.kill('SIGKILL');
     await this.isOff();
   }
