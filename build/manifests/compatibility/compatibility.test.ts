@@ -18,7 +18,7 @@ const CELL: Cell = {
   suite: 'demo',
   result: 'passed',
   release: '6.1.0-50-amd64',
-  isEmulated: true,
+  guest: 'emulated',
   date: '2026-11-30',
   revision: '61f3259c',
   passed: 1,
@@ -79,12 +79,12 @@ const rowOf = (page: string, suite: string): string =>
   page.split('\n').find((line) => line.startsWith(`| **${suite}**`)) ?? '';
 
 describe('docs/compatibility.md', () => {
-  it('says of each cell when it was run, at which revision, or that it was not', () => {
+  it('says of each cell when it was run, at which revision and how, or that it was not', () => {
     const row = rowOf(compatibilityPage({ ...NONE, cells: [CELL] }), 'demo');
     const cells = row.replace(/ \|$/, '').split(' | ').slice(1);
     assert.deepEqual(
       cells,
-      KERNELS.map(({ name }) => (name === CELL.kernel ? '1 passed<br>2026-11-30, 61f3259c' : 'not run')),
+      KERNELS.map(({ name }) => (name === CELL.kernel ? '1 passed<br>2026-11-30, 61f3259c, emulated' : 'not run')),
     );
     const none = compatibilityPage(NONE);
     for (const { name } of MATRIX_SUITES)

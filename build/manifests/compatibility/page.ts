@@ -18,6 +18,11 @@ processor; the system beside them is the same in all, Debian 12. Each cell has t
 revision of the repository (\`+\`: with changes that were not committed). \`npm run test:long -- guests\` runs them and
 records the results here ([test/guests](../test/guests/README.md)).
 
+Each cell says how: with Debian's image, by the processors of a machine with KVM (\`virtual\`) or by an emulated
+processor (\`emulated\`); or with a kernel made of Debian's source and its options for networks, as a program of the
+machine (\`user mode\`). The last two have one processor: they say nothing of speed, nor of what happens between
+processors.
+
 A cell that says "not run" claims nothing. The suites run on the machine of the developers too (Linux 6.18) with each
 \`npm test\`, as far as its kernel has what they need; of \`others\` one of each kind.
 `;
@@ -66,7 +71,6 @@ export function compatibilityPage(results: CompatibilityResults): string {
   );
   return [
     HEAD,
-    howOf(cells),
     matrix,
     '',
     ...section('Failed', ['suite', 'Linux', 'test'], failuresOf(cells)),
@@ -90,13 +94,6 @@ export function compatibilityPage(results: CompatibilityResults): string {
   ].join('\n');
 }
 
-function howOf(cells: readonly Cell[]): string {
-  const emulated = cells.filter(({ isEmulated }) => isEmulated).length;
-  return `Of ${cells.length} cells that were run, ${emulated} were emulated, with one processor: these say nothing of speed, nor of
-what happens between processors.
-`;
-}
-
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, head.map(() => '---'), ...rows];
   return lines.map((fields) => `| ${fields.join(' | ')} |`).join('\n');
@@ -109,9 +106,10 @@ function headOf(title: string, name: string, cells: readonly Cell[]): string {
 }
 
 function cellsOf(suiteName: string, cells: readonly Cell[]): string[] {
-  return KERNELS.map(({ name }) =>
-    textOf(cells.find(({ kernel, suite }) => kernel === name && suite === suiteName)),
-  );
+  return KERNELS.map(({ name }) => {
+    const cell = cells.find(({ kernel, suite }) => kernel === name && suite === suiteName);
+    return cell === undefined ? textOf(cell) : `${textOf(cell)}, ${cell.guest}`;
+  });
 }
 
 /** A row for each version of Kubernetes. */

@@ -32,7 +32,11 @@ export interface Cell extends Recorded {
   readonly suite: string;
   /** As `uname -r` prints it. */
   readonly release: string;
-  readonly isEmulated: boolean;
+  /**
+   * `virtual`: Debian's image, by the machine's processors; `emulated`: that image, by one emulated
+   * processor; `user mode`: made of Debian's source and options, as a program of the machine.
+   */
+  readonly guest: 'virtual' | 'emulated' | 'user mode';
 }
 
 /** The outcome of one suite with one cluster. */
