@@ -44,12 +44,16 @@ forEachDataplane('random scenarios: the kernel agrees with the oracle', (datapla
   });
 
   for (const seed of seeds(dataplane)) {
-    it(`seed ${seed}`, async () => {
+    it(`seed ${seed}`, async function () {
       // The agent asks a name server what names resolve to; here that is given, and the agent left
       // out, which only nft's text can do.
       const { scenario, flows } = draw(seed, { flows: FLOWS, names: dataplane === NFTABLES });
       assert(flows.length > FLOWS / 2, `only ${flows.length} flows can be sent`);
       await node.write('node.json', scenario.objects);
+      if (Object.keys(scenario.names).length > 0 && !(await takesTuples(node))) {
+        process.stderr.write(`skipped: ${NO_TUPLES}\n`);
+        this.skip();
+      }
       const answer = oracle(scenario);
       const expected = flows.map((flow) => answer(flow));
       for (const dispatch of DISPATCHES) {
@@ -60,6 +64,20 @@ forEachDataplane('random scenarios: the kernel agrees with the oracle', (datapla
     });
   }
 });
+
+/** What nft 1.0.6 makes of such a rule is refused by Linux 7.2; the agent makes its rules itself. */
+const NO_TUPLES = 'nft(8) cannot load ports of several protocols, with ranges, into this kernel';
+
+const takesTuples = (node: EnforcedNode): Promise<boolean> =>
+  node
+    .nft(
+      `table inet tuples { chain c { meta l4proto . th dport { tcp . 1-2, udp . 3 } accept; }; }
+delete table inet tuples`,
+    )
+    .then(
+      () => true,
+      () => false,
+    );
 
 interface Run {
   readonly flows: readonly Flow[];
