@@ -42,7 +42,7 @@ const FLOATING: LeftOvers = {
   },
 };
 
-/** The network configuration of egress gateways: no packet takes it without the table's marks. */
+/** The network configuration of egress gateways, where no table steers any more. */
 const NETWORK: LeftOvers = {
   name: 'egress network',
   holdsRules: async () => false,
@@ -54,15 +54,15 @@ const NETWORK: LeftOvers = {
 
 const STEERING = 'egress connections';
 
-/** Connections that the table steers; before the table. */
+/** Connections that the table steers, and the network that it steers them to; before the table. */
 function steering(kernel: Kernel): LeftOvers {
   return {
     name: STEERING,
     holdsRules: async () => false,
     async remove() {
       const { endSteering } = await import('./forget-connections.ts');
-      await whereNfTablesIs(() => endSteering(kernel), undefined);
-      return [];
+      const { removeNetwork } = await import('./open-network.ts');
+      return await whereNfTablesIs(() => endSteering(kernel, { removeNetwork }), []);
     },
   };
 }

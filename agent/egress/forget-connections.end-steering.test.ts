@@ -30,16 +30,35 @@ describe('endSteering', () => {
       ['EOPNOTSUPP', 2],
     ] as const) {
       const { own, taken } = kernel(code);
-      let passes = 0;
-      await endSteering(own, async () => void passes++);
-      assert.deepEqual([taken, passes], [[operations], 1]);
+      const steps: string[] = [];
+      const removed = await endSteering(own, {
+        removeNetwork: async () => [`network ${steps.push('network')}`],
+        forget: async () => void steps.push(`forget, after ${taken.length}`),
+      });
+      assert.deepEqual(
+        [taken, steps, removed],
+        [[operations], ['network', 'forget, after 1'], ['network 1']],
+      );
     }
+  });
+
+  it('ends connections also where the network cannot be removed', async () => {
+    let passes = 0;
+    const refused = endSteering(kernel(null).own, {
+      removeNetwork: () => Promise.reject(toError('EBUSY')),
+      forget: async () => void passes++,
+    });
+    await assert.rejects(refused, { code: 'EBUSY' });
+    assert.equal(passes, 1);
   });
 
   it('rejects if the kernel refuses it for another reason', async () => {
     const { own } = kernel('EPERM');
     await assert.rejects(
-      endSteering(own, async () => assert.fail('no connection is ended')),
+      endSteering(own, {
+        removeNetwork: () => assert.fail('the network stays'),
+        forget: () => assert.fail('no connection is ended'),
+      }),
       { code: 'EPERM' },
     );
   });

@@ -104,18 +104,29 @@ export function forgettingSources({
   });
 }
 
+interface EndingSteps {
+  /** Removes the network of egress gateways; resolves with what was removed. */
+  readonly removeNetwork: () => Promise<string[]>;
+  /** Default: forgetAll. */
+  readonly forget?: () => Promise<void>;
+}
+
 /**
  * Ends what the table steers, before the table goes: no connection is steered any more, and the
  * packets of those that were are dropped until the kernel has forgotten these connections. Without
  * that, packets between two steps of the removal would leave with the pods' own addresses, as
- * nothing else translates a connection that we have translated.
+ * nothing else translates a connection that we have translated. The tunnel goes before that: an
+ * answer that is on its way in it would begin a connection of the server with the pod, whose
+ * packets nothing translates.
+ *
+ * @returns what was removed of the network
  */
 export async function endSteering(
   kernel: Pick<Kernel, 'chains' | 'transact'>,
-  forget: () => Promise<void> = forgetAll,
-): Promise<void> {
+  { removeNetwork, forget = forgetAll }: EndingSteps,
+): Promise<string[]> {
   const { chains } = await kernel.chains([STEER]);
-  if (chains.every(({ rules }) => rules.length === 0)) return;
+  if (chains.every(({ rules }) => rules.length === 0)) return [];
   const marked = MARK_CT(MARK_MASK, 0, true);
   try {
     await dropOnly(kernel, [marked, LABEL(false)]);
@@ -124,7 +135,11 @@ export async function endSteering(
     if (!(error instanceof NftError && error.code === 'EOPNOTSUPP')) throw error;
     await dropOnly(kernel, [marked]);
   }
-  await forget();
+  try {
+    return await removeNetwork();
+  } finally {
+    await forget();
+  }
 }
 
 async function dropOnly(kernel: Pick<Kernel, 'transact'>, matches: readonly Match[]): Promise<void> {

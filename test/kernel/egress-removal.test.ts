@@ -12,6 +12,18 @@ import { until } from './until.ts';
 const FLOWS: readonly LabFlow[] = ([4, 6] as const).map((family) => ({ family, protocol: 'udp' }));
 const ANSWERED = FLOWS.map(() => 'reply');
 
+const LATE_PORT = SERVER_PORT + 1;
+
+/** Answers as a server far away: some answers are on their way at any moment. */
+const LATE_SERVER = `
+const { createSocket } = require('node:dgram');
+for (const [type, host] of [['udp4', '${SERVER.v4}'], ['udp6', '${SERVER.v6}']]) {
+  const socket = createSocket(type);
+  socket.on('error', () => {});
+  socket.on('message', (bytes, { port, address }) => setTimeout(() => socket.send(bytes, port, address), 100));
+  socket.bind(${LATE_PORT}, host, () => console.log(type));
+}`;
+
 /** Sends by sockets that stay open, of both families, as fast as it may. */
 const SENDER = `
 const { createSocket } = require('node:dgram');
@@ -19,7 +31,7 @@ for (const [type, host] of [['udp4', '${SERVER.v4}'], ['udp6', '${SERVER.v6}']])
   for (let i = 0; i < 32; i++) {
     const socket = createSocket(type);
     socket.on('error', () => {});
-    socket.connect(${SERVER_PORT}, host, () => setInterval(() => socket.send('x', () => {}), 1));
+    socket.connect(${LATE_PORT}, host, () => setInterval(() => socket.send('x', () => {}), 1));
   }
 console.log('sends');`;
 
@@ -124,6 +136,8 @@ kernelSuite('the end of egress gateways', () => {
     await lab.server.run(['nft', '-f', '-'], {
       stdin: `table inet raw {\n chain prerouting {\n type filter hook prerouting priority -300;\n ${rules.join('\n')}\n }\n}\n`,
     });
+    const late = lab.server.spawn([process.execPath, '-e', LATE_SERVER]);
+    await once(late.stdout, 'data');
     const { namespace } = lab.node('plain');
     for (const [title, remove, restore] of REMOVALS) {
       for (let i = 0; i < 3; i++) {
@@ -139,6 +153,8 @@ kernelSuite('the end of egress gateways', () => {
         await untilSteered();
       }
     }
+    late.kill('SIGKILL');
+    await once(late, 'close');
   });
 
   it('nothing leaves with the address that another source NAT at the gateway gives', async () => {
