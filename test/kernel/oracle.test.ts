@@ -65,7 +65,7 @@ forEachDataplane('random scenarios: the kernel agrees with the oracle', (datapla
   }
 });
 
-/** What nft 1.0.6 makes of such a rule Linux 7.2 refuses; the agent makes its rules itself. */
+/** What nft 1.0.6 makes of it Linux 6.12.117 and 7.2 refuse; the agent makes its rules itself. */
 const NO_TUPLES = 'nft(8) cannot load ports of several protocols, with ranges, into this kernel';
 
 const takesTuples = (node: EnforcedNode): Promise<boolean> =>

@@ -192,7 +192,8 @@ export function addPortTuples(
   );
   encoding.expressions.push(meta('l4proto'));
   // Where there are ranges, libnftables 1.0.6 also changes the byte order of the single byte, which
-  // has no effect and Linux 7.2 refuses (1.1.3 does not); so it records no origin of the key.
+  // has no effect and Linux 6.12.117 and 7.2 refuse (1.1.3 does not); so it records no origin of
+  // the key.
   encoding.expressions.push(...fields.map((field, i) => port(field, 9 + i)));
   const key = {
     type: concatenated(...types),

@@ -51,8 +51,8 @@ function bootText(ruleset: Ruleset): string {
 
 /**
  * Before a lookup of protocol and ranges of ports nft 1.0.6 converts the byte order of the
- * protocol's one byte, which Linux 7.2 refuses. The rule for each protocol, or pair of source and
- * destination ports, by itself: no packet is in two of them.
+ * protocol's one byte, which Linux 6.12.117 and 7.2 refuse. The rule for each protocol, or pair of
+ * source and destination ports, by itself: no packet is in two of them.
  */
 function withoutTuplesOfRanges(rule: NftRule): readonly NftRule[] {
   const at = rule.matches.findIndex((match) => match.match === 'portTuple');
