@@ -19,6 +19,7 @@ import { readInput } from '../lib/process/option-value.ts';
 import { styled } from '../lib/process/terminal.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
 import type { EgressAnswerer, ExplainedFlow } from './egress/declared-egress.ts';
+import { type FlowWords, flowOfWords } from './flow-words.ts';
 import {
   loadConfig,
   loadObjects,
@@ -29,28 +30,34 @@ import {
 } from './load.ts';
 import { json, print, printableTexts, table } from './output.ts';
 
-type ExplainOptions = Omit<NodeOptions, 'manifests'> & {
-  /** Absent: the rules in force, of this machine or of `node`. */
-  readonly manifests?: readonly string[];
-  readonly kubeconfig?: string;
-  readonly stateDir: string;
-  readonly flow?: string;
-  readonly flows?: string;
-  readonly output: 'text' | 'json';
-};
+type ExplainOptions = Omit<NodeOptions, 'manifests'> &
+  FlowWords & {
+    /** Absent: the rules in force, of this machine or of `node`. */
+    readonly manifests?: readonly string[];
+    readonly kubeconfig?: string;
+    readonly stateDir: string;
+    readonly flow?: string;
+    readonly flows?: string;
+    readonly output: 'text' | 'json';
+  };
 
 export async function explainCommand(options: ExplainOptions): Promise<ExitStatus> {
-  if (options.flow === undefined && options.flows === undefined) {
-    throw new CommandError(EXIT.usage, `give --flow '{"direction":"ingress",…}' or --flows FILE`);
+  const words = flowOfWords(options);
+  const flow = words === null ? options.flow : JSON.stringify(words);
+  if (flow === undefined && options.flows === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      `give a connection, as in --from 198.51.100.7 --to-port 22; or --flow '{"direction":"ingress",…}', or --flows FILE`,
+    );
   }
   const { manifests, names } = options;
   if (manifests === undefined && names !== undefined)
     throw new CommandError(EXIT.usage, '--names needs --manifests: a node knows the addresses of its names');
   const loaded = manifests === undefined ? null : await loadObjects({ ...options, manifests });
   const answer = loaded === null ? await inForce(options) : answerer(loaded, options);
-  const isWrong = options.flow === undefined ? await explainFile(options, answer) : false;
-  if (options.flow !== undefined) {
-    const { value, text } = await answer(options.flow, '--flow', true);
+  const isWrong = flow === undefined ? await explainFile(options, answer) : false;
+  if (flow !== undefined) {
+    const { value, text } = await answer(flow, words === null ? '--flow' : 'the connection', true);
     await print(options.output === 'json' ? json(value) : text());
   }
   return isWrong || (loaded?.invalid === true && options.strict) ? EXIT.invalid : EXIT.done;

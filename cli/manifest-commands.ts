@@ -15,6 +15,7 @@ import {
   stateDir,
   strict,
 } from './command-options.ts';
+import { flowWords } from './flow-words.ts';
 
 /** Commands that read manifests. */
 export function addManifestCommands(program: OwnCommand, done: Done): void {
@@ -72,7 +73,7 @@ function addExplain(program: OwnCommand, done: Done): void {
       '--node <name>',
       'the Node; without --manifests its agent is asked, through the controllers of its cluster; default: this machine',
     )
-    .addOptions(kubeconfig().conflicts('manifests'), stateDir())
+    .addOptions(kubeconfig().conflicts('manifests'), stateDir(), ...flowWords(['flow', 'flows']))
     .addOption(
       new Option(
         '--flow <json>',
@@ -82,12 +83,13 @@ function addExplain(program: OwnCommand, done: Done): void {
     .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOptions(config(), names(), strict(), outputOption('text', 'json'))
     .addExamples(
-      'nodewall explain --node worker-1 \\',
-      '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":22}\'    # the rules in force there',
+      'nodewall explain --node worker-1 --from 198.51.100.7 --to-port 22    # the rules in force there',
+      'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --from 10.0.0.7 --to 192.168.0.11 --to-port 6443',
+      'nodewall explain --node worker-1 --from 198.51.100.7 --to-port 30080 --nodeport',
+      'nodewall explain --node worker-1 --egress --to 192.0.2.53 --to-port udp/53',
+      'nodewall explain --node worker-1 --line "$(conntrack -L --orig-src 198.51.100.7 | head -n 1)"',
       'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
       '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
-      'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
-      '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
       'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
       '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
       'nodewall explain --manifests /etc/nodewall/manifests \\',
