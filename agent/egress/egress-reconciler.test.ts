@@ -20,10 +20,11 @@ const CHANGE: Applied = {
 function parts(marked: NodeEgress | null = null) {
   const calls: string[] = [];
   const refused = { rules: false, network: false };
+  const kernel = { hasTunnel: false };
   const names = new Map<NodeEgress | null, Netstate>();
-  const named = (name: string): NodeEgress => {
+  const named = (name: string, links: Netstate['links'] = []): NodeEgress => {
     const egress = fakeNodeEgress();
-    names.set(egress, { ...NO_NETSTATE, sysctls: [{ path: name, value: '' }] });
+    names.set(egress, { ...NO_NETSTATE, links, sysctls: [{ path: name, value: '' }] });
     return egress;
   };
   const reconciler = new EgressReconciler(
@@ -38,6 +39,7 @@ function parts(marked: NodeEgress | null = null) {
     },
     {
       netstateOf: async (egress) => names.get(egress) ?? NO_NETSTATE,
+      hasTunnel: async () => kernel.hasTunnel,
       async apply({ sysctls }, { removals }) {
         calls.push(`${removals ? 'all' : 'additions'} of ${sysctls[0]?.path ?? 'nothing'}`);
         if (refused.network) throw new Error('unreadable');
@@ -60,7 +62,7 @@ function parts(marked: NodeEgress | null = null) {
     const state = egress === null ? emptyNodeState('n') : { ...emptyNodeState('n'), egress };
     return reconciler.apply({ ...render(state, DEFAULT_CONFIG), egress });
   };
-  return { calls, refused, named, apply };
+  return { calls, refused, kernel, named, apply };
 }
 
 describe('EgressReconciler', () => {
@@ -69,6 +71,19 @@ describe('EgressReconciler', () => {
     const { change } = await apply(named('a'));
     assert.deepEqual(calls, ['silence', 'additions of a', 'rules', 'all of a']);
     assert.equal(change.text(), 'add rule\nip rule add');
+  });
+
+  it('makes the first tunnel after the rules, which keep its packets', async () => {
+    const links: Netstate['links'] = [{ kind: 'wireguard', name: 'nodewall-wg', group: 1, mtu: 1440 }];
+    const { calls, named, apply } = parts();
+    await apply(named('a', links));
+    assert.deepEqual(calls.splice(0), ['silence', 'rules', 'all of a']);
+    await apply(named('b', links));
+    assert.deepEqual(calls.splice(0), ['silence', 'additions of b', 'rules', 'all of b']);
+    const later = parts();
+    later.kernel.hasTunnel = true;
+    await later.apply(later.named('c', links));
+    assert.deepEqual(later.calls, ['silence', 'additions of c', 'rules', 'all of c']);
   });
 
   it('leaves the network alone if nothing is different for it', async () => {

@@ -12,6 +12,8 @@ export interface EgressRuleset extends Ruleset {
 /** The network configuration that a node needs, and how it gets into the kernel. */
 export interface EgressNetwork {
   netstateOf(egress: NodeEgress | null): Promise<Netstate>;
+  /** Whether the kernel has a tunnel, of this run or an earlier one. */
+  hasTunnel(): Promise<boolean>;
   /** @returns what was changed, as commands */
   apply(
     wanted: Netstate,
@@ -33,7 +35,8 @@ export interface EgressNetwork {
 /**
  * Applies rules and network configuration, make before break: what the new rules need is there
  * before them, and what the old ones needed goes after them. If the rules are refused, the network
- * configuration of those in force is made again.
+ * configuration of those in force is made again. A tunnel that is not there yet comes after the
+ * rules: a gateway without them would forward what comes out of it with the pods' own addresses.
  *
  * Trouble with the network configuration stops no rules: it is reported and tried again by its
  * keeper, and meanwhile the guards drop what would need it.
@@ -59,7 +62,7 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
     if (egress !== null) await this.#network.silence(egress);
     if (egress === this.#last?.egress) return await this.#rules.apply(desired);
     const netstate = await this.#network.netstateOf(egress);
-    const added = await this.#try(netstate, false);
+    const added = (await this.#isFirstTunnel(netstate)) ? [] : await this.#try(netstate, false);
     let applied: Applied;
     try {
       applied = await this.#rules.apply(desired);
@@ -83,6 +86,11 @@ export class EgressReconciler implements Reconciler<EgressRuleset> {
 
   holdsRules(): Promise<boolean> {
     return this.#rules.holdsRules();
+  }
+
+  async #isFirstTunnel({ links }: Netstate): Promise<boolean> {
+    const had = this.#last?.netstate.links ?? [];
+    return links.length > 0 && had.length === 0 && !(await this.#network.hasTunnel());
   }
 
   async #try(netstate: Netstate, removals: boolean): Promise<readonly string[]> {

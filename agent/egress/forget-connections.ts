@@ -112,12 +112,13 @@ interface EndingSteps {
 }
 
 /**
- * Ends what the table steers, before the table goes: no connection is steered any more, and the
- * packets of those that were are dropped until the kernel has forgotten these connections. Without
- * that, packets between two steps of the removal would leave with the pods' own addresses, as
- * nothing else translates a connection that we have translated. The tunnel goes before that: an
- * answer that is on its way in it would begin a connection of the server with the pod, whose
- * packets nothing translates.
+ * Ends what the table steers, before the table goes. First the tunnel goes, while the rules are
+ * still whole: what has its way through it is dropped meanwhile. Later an answer that is on its
+ * way in it would begin a connection of the server with the pod, and a gateway would forward what
+ * comes out of it, and nothing translates these packets. Then no connection is steered any more,
+ * and the packets of those that were are dropped until the kernel has forgotten these connections:
+ * packets between two steps of the removal would leave with the pods' own addresses, as nothing
+ * else translates a connection that we have translated.
  *
  * @returns what was removed of the network
  */
@@ -127,6 +128,15 @@ export async function endSteering(
 ): Promise<string[]> {
   const { chains } = await kernel.chains([STEER]);
   if (chains.every(({ rules }) => rules.length === 0)) return [];
+  try {
+    return await removeNetwork();
+  } finally {
+    await dropSteered(kernel);
+    await forget();
+  }
+}
+
+async function dropSteered(kernel: Pick<Kernel, 'transact'>): Promise<void> {
   const marked = MARK_CT(MARK_MASK, 0, true);
   try {
     await dropOnly(kernel, [marked, LABEL(false)]);
@@ -134,11 +144,6 @@ export async function endSteering(
     // A kernel without CONFIG_NF_CONNTRACK_LABELS: no connection has any.
     if (!(error instanceof NftError && error.code === 'EOPNOTSUPP')) throw error;
     await dropOnly(kernel, [marked]);
-  }
-  try {
-    return await removeNetwork();
-  } finally {
-    await forget();
   }
 }
 

@@ -25,7 +25,7 @@ import {
   netstateRenderer,
   tunnelRefusal,
 } from './render/netstate.ts';
-import { USUAL_MTU } from './render/tunnel.ts';
+import { TUNNEL, USUAL_MTU } from './render/tunnel.ts';
 import { publicKeyText, type WireGuardKeys } from './wireguard-keys.ts';
 
 interface NetworkOptions {
@@ -113,6 +113,10 @@ export function openNetwork(options: NetworkOptions): OpenNetwork {
       refusals = [tunnelRefusal(egress, host), keyProblem(egress, host)].flatMap((text) => text ?? []);
       if (!isDeepStrictEqual(refusals, before)) tell();
       return render(egress, host);
+    },
+    async hasTunnel() {
+      const links = await socket.links();
+      return links.some(({ name }) => name === TUNNEL.link);
     },
     apply: (wanted, options) => keeper.apply(wanted, options),
     leave: (egress) => floating.leave(egress?.floating ?? NO_MEMBERS),

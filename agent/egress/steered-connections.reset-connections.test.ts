@@ -161,6 +161,34 @@ describe('connections of an egress policy', () => {
     assert.deepEqual(await reset([BANK]), []);
   });
 
+  it('of pods that a gateway serves are deleted if they began while its rules were away', async () => {
+    const history = new EgressHistory();
+    const arrivals = new Map([[POD, { node: 'edge-1', takes: [] }]]);
+    history.remember(fakeNodeEgress({ arrivals, inside: toMemberSet([], [ELSEWHERE]) }));
+    const deleted: number[] = [];
+    const ended = await resetConnections({
+      history,
+      conntrack: {
+        async *entries() {
+          yield [entry(BANK, 0), entry(BANK, 0, { protocol: 17, tcpState: null })];
+          yield [entry(BANK, takeMark(9)), entry(ELSEWHERE, 0)];
+        },
+        mark: async (entries) => entries.map(() => assert.fail('a gateway resets nothing')),
+        async delete(entries) {
+          deleted.push(...entries.map(({ protocol }) => protocol));
+          return entries.map(() => null);
+        },
+      },
+      waker: { wake() {} },
+      policy: null,
+      own: new Set(),
+      isDryRun: false,
+      signal: new AbortController().signal,
+      ended() {},
+    });
+    assert.deepEqual([deleted, ended.ended], [[6, 17], 2]);
+  });
+
   it('are marked as ended if they are TCP, else deleted', async () => {
     const history = new EgressHistory();
     history.remember(steering('', 'all'));

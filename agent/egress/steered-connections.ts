@@ -188,6 +188,17 @@ export class EgressHistory {
   }
 
   /**
+   * Whether it is a connection of a pod that this node serves as a gateway, and began while rules
+   * were away: it left by whatever address, and the rules drop what follows.
+   */
+  hasArrived({ mark, original, reply }: ConntrackEntry): boolean {
+    const [egress] = this.#states;
+    if (egress === undefined || (mark & MARK_MASK) !== 0) return false;
+    if (!egress.arrivals.has(formatAddress(addressOfBytes(original.source)))) return false;
+    return !hasAddress(egress.inside, formatAddress(addressOfBytes(reply.source)));
+  }
+
+  /**
    * Whether the connection began without a gateway, and would have one, or none at all, by the
    * state in force: before its policy, or while rules were away. `policy` null: of any that does
    * not let connections leave directly where no gateway is ready.
@@ -256,8 +267,9 @@ export async function resetConnections(options: ResetOptions): Promise<EndSummar
     !ownAddresses.has(formatAddress(addressOfBytes(reply.source)));
   const isMeant = (entry: ConntrackEntry): boolean => {
     if (policy === RECHECKED) return history.isOutdated(entry) && leaves(entry);
-    const isSteered = policy !== null && history.hasSteered(policy, entry);
-    return isSteered || (history.hasPassed(policy, entry) && leaves(entry));
+    if (policy !== null && history.hasSteered(policy, entry)) return true;
+    const hasPassed = history.hasPassed(policy, entry) || (policy === null && history.hasArrived(entry));
+    return hasPassed && leaves(entry);
   };
   const summary: EndSummary = { examined: 0, ended: 0, failed: 0, error: null };
   for await (const entries of conntrack.entries()) {
@@ -278,11 +290,13 @@ function isOpen({ status, tcpState }: ConntrackEntry): boolean {
 
 async function endAll(
   own: readonly ConntrackEntry[],
-  { conntrack, waker }: ResetOptions,
+  { history, conntrack, waker }: ResetOptions,
   summary: EndSummary,
 ): Promise<readonly ConntrackEntry[]> {
-  const tcp = own.filter(({ protocol }) => protocol === TCP);
-  const others = own.filter(({ protocol }) => protocol !== TCP);
+  // A gateway resets nothing: the pod's node does, or the server to which it goes on.
+  const isReset = (entry: ConntrackEntry): boolean => entry.protocol === TCP && !history.hasArrived(entry);
+  const tcp = own.filter(isReset);
+  const others = own.filter((entry) => !isReset(entry));
   const marked = await conntrack.mark(tcp, ENDED, MARK_MASK);
   waker.wake(tcp.filter((_, i) => marked[i] === null));
   const results = [...marked, ...(await conntrack.delete(others))];

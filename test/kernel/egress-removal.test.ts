@@ -48,6 +48,12 @@ kernelSuite('the end of egress gateways', () => {
   let agents: EgressAgents;
   before(async () => {
     lab = await createEgressLab({ nodes: ['plain', 'gw'], podsPerNode: 2 });
+    const rules = addressesOf(lab.pod('plain-0')).map(
+      (address) => `${address.includes(':') ? 'ip6' : 'ip'} saddr ${address} counter`,
+    );
+    await lab.server.run(['nft', '-f', '-'], {
+      stdin: `table inet raw {\n chain prerouting {\n type filter hook prerouting priority -300;\n ${rules.join('\n')}\n }\n}\n`,
+    });
     agents = await egressAgents(lab);
     await agents.write('gateways.json', [gateway('out', ['gw'])]);
     await agents.write('policies.json', [
@@ -130,12 +136,6 @@ kernelSuite('the end of egress gateways', () => {
   ];
 
   it('no packet of an open connection leaves with the address of its pod', async () => {
-    const rules = addressesOf(lab.pod('plain-0')).map(
-      (address) => `${address.includes(':') ? 'ip6' : 'ip'} saddr ${address} counter`,
-    );
-    await lab.server.run(['nft', '-f', '-'], {
-      stdin: `table inet raw {\n chain prerouting {\n type filter hook prerouting priority -300;\n ${rules.join('\n')}\n }\n}\n`,
-    });
     const late = lab.server.spawn([process.execPath, '-e', LATE_SERVER]);
     await once(late.stdout, 'data');
     const { namespace } = lab.node('plain');
@@ -155,6 +155,52 @@ kernelSuite('the end of egress gateways', () => {
     }
     late.kill('SIGKILL');
     await once(late, 'close');
+  });
+
+  /** Many CNIs translate the pods of their own node alone. They track connections. */
+  async function withoutMasquerade(): Promise<void> {
+    const chain = 'inet cni postrouting';
+    const stdin = `flush chain ${chain}\nadd rule ${chain} ct state new counter\n`;
+    await lab.node('gw').namespace.run(['nft', '-f', '-'], { stdin });
+  }
+
+  it('a gateway that is turned off and on forwards nothing with the address of a pod', async () => {
+    await withoutMasquerade();
+    const before = await raw('plain-0');
+    const sender = lab.pod('plain-0').namespace.spawn([process.execPath, '-e', SENDER]);
+    await once(sender.stdout, 'data');
+    for (let i = 0; i < 3; i++) {
+      await agents.run('gw', 'off', '--reason', 'test');
+      await agents.run('gw', 'on');
+      await lab.forget();
+      await until('the server sees the gateway', async () => {
+        const seen = await lab.seen();
+        return addressesOf(lab.node('gw')).every((address) => seen.has(address));
+      });
+    }
+    sender.kill('SIGKILL');
+    await once(sender, 'close');
+    assert.equal((await raw('plain-0')) - before, 0);
+  });
+
+  it('a connection that began while the rules of its gateway were away goes on by it', async () => {
+    const { namespace } = lab.node('gw');
+    await withoutMasquerade();
+    await untilSteered();
+    const flows = FLOWS.map((flow) => ({ ...flow, srcPort: 40_000 }));
+    await agents.agent('gw').signal('SIGSTOP');
+    await namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
+    await lab.ask('plain-0', flows, 200);
+    await agents.agent('gw').signal('SIGCONT');
+    await agents.untilInForce('gw', /egress-steer/);
+    await until(
+      'it is answered',
+      async () => {
+        const answers = await lab.ask('plain-0', flows, 200);
+        return answers.join() === ANSWERED.join();
+      },
+      { limit: 15_000 },
+    );
   });
 
   it('nothing leaves with the address that another source NAT at the gateway gives', async () => {
