@@ -81,6 +81,7 @@ export PATH="$PWD/node_modules/node/bin:$PWD/node_modules/.bin:$PATH"
 export NODE_COMPILE_CACHE="$PWD/node_modules/.cache/nodewall"
 ${program === undefined ? '' : `export NODEWALL_BUNDLE='${program}'`}
 ${hasVariations === true ? 'export NODEWALL_VARIATIONS=1' : ''}
+export NODEWALL_PATIENCE=6
 sysctl -qw net.ipv4.icmp_msgs_per_sec=1000000 net.ipv4.icmp_msgs_burst=1000000
 ${command}
 `;

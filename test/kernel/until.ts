@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { PATIENCE } from '../netns/patience.ts';
 
 /** Milliseconds between the first looks, and between later ones: a look may start programs. */
 const FIRST_PAUSE = 10;
@@ -21,7 +22,7 @@ export async function until(
     readonly news?: () => Promise<void>;
   } = {},
 ): Promise<number> {
-  const limit = options.limit ?? 60_000;
+  const limit = (options.limit ?? 60_000) * PATIENCE;
   const start = performance.now();
   const longest = options.news ? PAUSE_WITH_NEWS : LONGEST_PAUSE;
   for (let wait = options.news ? longest : FIRST_PAUSE; ; ) {

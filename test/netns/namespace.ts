@@ -8,6 +8,7 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { PATIENCE } from './patience.ts';
 
 interface RunOptions {
   readonly stdin?: string;
@@ -120,7 +121,7 @@ async function finish(
   argv: readonly string[],
   options: RunOptions,
 ): Promise<RunResult> {
-  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeout ?? 60_000);
+  const timer = setTimeout(() => child.kill('SIGKILL'), (options.timeout ?? 60_000) * PATIENCE);
   const output = Promise.all([text(child.stdout), text(child.stderr)]);
   child.stdin.end(options.stdin ?? '');
   await closed(child);
