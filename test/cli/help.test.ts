@@ -94,7 +94,11 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   [['compile', ...FLAGSHIP], /--node/],
   [['compile', '--node', 'cp-1'], /--manifests/],
   [['compile', ...FLAGSHIP, '--node', 'cp-1', '-o', 'text'], /Allowed choices/],
-  [['explain', ...FLAGSHIP, '--node', 'cp-1'], /give --flow/],
+  [['explain', ...FLAGSHIP, '--node', 'cp-1'], /give a connection, as in --from .* or --flow/],
+  [
+    ['explain', ...FLAGSHIP, '--node', 'cp-1', '--to-port', 'x/y'],
+    /--to-port: "x\/y" is not a port such as 22/,
+  ],
   [['explain', ...FLAGSHIP, '--node', 'cp-1', '--flow', FLOW, '--flows', 'x'], /cannot be used with/],
   [['agent', '--node', 'cp-1'], /give --manifests/],
   [['agent', '--controller', 'https://c:1', ...FILES], /--controller: needs --node NAME/],
