@@ -84,7 +84,9 @@ describe('docs/compatibility.md', () => {
     const cells = row.replace(/ \|$/, '').split(' | ').slice(1);
     assert.deepEqual(
       cells,
-      KERNELS.map(({ name }) => (name === CELL.kernel ? '1 passed<br>2026-11-30, 61f3259c, emulated' : 'not run')),
+      KERNELS.map(({ name }) =>
+        name === CELL.kernel ? '1 passed<br>2026-11-30, 61f3259c, emulated' : 'not run',
+      ),
     );
     const none = compatibilityPage(NONE);
     for (const { name } of MATRIX_SUITES)
