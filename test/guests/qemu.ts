@@ -3,7 +3,7 @@ import { access, constants } from 'node:fs/promises';
 import { arm64Files, type GuestFiles } from './files.ts';
 import type { GuestKernel } from './kernel.ts';
 
-const MEMORY = '3072M';
+export const GUEST_MEMORY = '3072M';
 /** Debian 12 and Debian 13 have it in these places; it comes with qemu, or is a package. */
 const VIRTIOFSD = ['/usr/lib/qemu/virtiofsd', '/usr/libexec/virtiofsd'];
 const BY_PROCESSOR = ['-accel', 'kvm', '-cpu', 'host', '-smp', '2'];
@@ -63,7 +63,12 @@ export async function guestCommand(
   ];
   const devices = [
     // virtiofsd reads and writes the guest's memory itself.
-    ...['-object', `memory-backend-memfd,id=memory,size=${MEMORY},share=on`, '-numa', 'node,memdev=memory'],
+    ...[
+      '-object',
+      `memory-backend-memfd,id=memory,size=${GUEST_MEMORY},share=on`,
+      '-numa',
+      'node,memdev=memory',
+    ],
     ...['-chardev', `socket,id=files,path=${socket}`, '-device', 'vhost-user-fs-pci,chardev=files,tag=root'],
     ...['-virtfs', `local,path=${job},mount_tag=job,security_model=none`],
   ];
@@ -92,7 +97,7 @@ export function qemuCommand(
   return [
     program,
     ...(isEmulated ? [...EMULATED, '-cpu', emulated.cpu] : BY_PROCESSOR),
-    ...['-machine', machine, '-m', MEMORY, '-nodefaults', '-no-reboot'],
+    ...['-machine', machine, '-m', GUEST_MEMORY, '-nodefaults', '-no-reboot'],
     ...['-display', 'none', '-serial', 'stdio', '-device', 'virtio-rng-pci', ...devices],
     ...['-kernel', image, '-initrd', initrd, '-append', commandLine.join(' ')],
   ];

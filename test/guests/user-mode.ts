@@ -11,6 +11,7 @@ import { withDebianSuite } from '../../build/images/debian-suite.ts';
 import type { MatrixKernel } from '../../build/manifests/compatibility/matrix.ts';
 import { cached } from '../../build/programs/cache.ts';
 import { output, unpackDebianPackage } from '../../build/programs/command.ts';
+import { GUEST_MEMORY } from './qemu.ts';
 
 /** A program that is the kernel, and its modules. */
 export interface UserModeKernel {
@@ -20,7 +21,6 @@ export interface UserModeKernel {
 }
 
 const INIT = join(import.meta.dirname, 'init-user-mode');
-const MEMORY = '3072M';
 
 /** Options that are as Debian's kernels for amd64 have them, built in or modules. */
 const AS_DEBIAN = new RegExp(
@@ -121,7 +121,7 @@ export function userModeCommand(
   return [
     ...['unshare', '--pid', '--fork', '--kill-child'],
     // Its memory is a file there.
-    ...['env', 'TMPDIR=/dev/shm', program, `mem=${MEMORY}`],
+    ...['env', 'TMPDIR=/dev/shm', program, `mem=${GUEST_MEMORY}`],
     ...['rootfstype=hostfs', 'rootflags=/', 'ro', `init=${INIT}`],
     ...[`modules=${modules}`, `start=${start}`, `job=hostfs:${job}`],
     // From Linux 6.16 on system calls are caught by seccomp, faster than by ptrace.
