@@ -17,10 +17,8 @@ export interface FlowWords {
   readonly line?: string;
 }
 
-type WordKey = keyof FlowWords;
-const KEYS: readonly WordKey[] = [
-  ...(['from', 'fromPort', 'to', 'toPort', 'protocol', 'icmp', 'nodeport', 'egress', 'line'] as const),
-];
+const PLACES = ['from', 'fromPort', 'to', 'toPort'] as const;
+const KEYS = [...PLACES, 'protocol', 'icmp', 'nodeport', 'egress', 'line'] as const;
 
 /** The options of FlowWords; none of them goes with one of `others`. */
 export function flowWords(others: readonly string[]): Option[] {
@@ -47,7 +45,7 @@ export function flowOfWords(words: FlowWords): object | null {
   const { line, egress, nodeport, from, to, icmp } = words;
   const given = line === undefined ? {} : flowOfLine(line, egress === true);
   const [there, here] = [toPort('--to-port', words.toPort), toPort('--from-port', words.fromPort)];
-  const flow = present({
+  const flow = {
     direction: 'ingress',
     ...given,
     ...present({
@@ -59,7 +57,7 @@ export function flowOfWords(words: FlowWords): object | null {
       srcPort: here?.port,
       dstPort: there?.port,
     }),
-  });
+  };
   if (icmp !== undefined) return { ...flow, ...icmpFields(icmp, flow) };
   const hasPort = there !== null || here !== null;
   return hasPort && !('protocol' in flow) ? { ...flow, protocol: 'tcp' } : flow;
