@@ -50,6 +50,9 @@ export function agree(
   const traces: Agreed['traces'][number][] = [];
   const [indexed, linear] = [tracer(rulesets.indexed), tracer(rulesets.linear)];
   const rules = new Map(state.rules.map((rule) => [rule.id, rule]));
+  // A node with Audit policies alone asks nobody for spoofed sources.
+  const isGuarded = config.antiSpoofing && state.rules.some(({ mode }) => mode === 'Enforce');
+  const ofPackets = { ...config, antiSpoofing: isGuarded };
   for (const flow of flows) {
     const wanted = judge(flow);
     const answer = explained(flow as Parameters<typeof explained>[0], { considered: true });
@@ -63,7 +66,7 @@ export function agree(
       differ({ flow, oracle: wanted, explain: answer }, objects, written);
     }
     // The kernel judges whole packets: a flow that leaves something open is none.
-    const packet = toPacket(flow as Parameters<typeof toPacket>[0], state.nodeAddresses, config, local);
+    const packet = toPacket(flow as Parameters<typeof toPacket>[0], state.nodeAddresses, ofPackets, local);
     if (packet === null) continue;
     count(seen, `kernel ${wanted.verdict} ${wanted.reason}`);
     const [byIndex, byList] = [indexed(packet), linear(packet)];
