@@ -1,5 +1,12 @@
 import { ROLLOUT_STATUS_SCHEMA } from './rollout.ts';
-import { conditions, count, GRANULAR_OBJECT, LAST_DEFINITIONS_SCHEMA } from './schema/crd-parts.ts';
+import {
+  conditions,
+  count,
+  GRANULAR_OBJECT,
+  LAST_DEFINITIONS_SCHEMA,
+  READINESS,
+  type ReadinessCondition,
+} from './schema/crd-parts.ts';
 import { choiceField, flagField, objectsField, textField, textsField } from './schema/fields.ts';
 import type { JsonSchema } from './schema/json-schema.ts';
 
@@ -79,15 +86,20 @@ export interface FailingNode {
   readonly notEnforced?: true;
 }
 
+/**
+ * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. InForce: so,
+ * also where a node has not confirmed it yet. GateSet, only where it is False: the feature gate has
+ * a value. ReferencesExist, only where it is False: what it is in force with was not deleted.
+ * RolledOut, only of a policy that has a rollout: every node gets this version. Ready, Reconciling,
+ * Stalled: controller/status/conditions.ts.
+ */
+export type PolicyCondition = Condition<
+  'Accepted' | 'Realized' | 'InForce' | 'GateSet' | 'ReferencesExist' | 'RolledOut' | ReadinessCondition
+>;
+
 /** A metav1.Condition. */
-export interface PolicyCondition {
-  /**
-   * Accepted: the policy is valid. Realized: it is enforced on every node it applies to. InForce:
-   * so, also where a node has not confirmed it yet. GateSet, only where it is False: the feature
-   * gate has a value. ReferencesExist, only where it is False: what it is in force with was not
-   * deleted. RolledOut, only of a policy that has a rollout: every node gets this version.
-   */
-  readonly type: 'Accepted' | 'Realized' | 'InForce' | 'GateSet' | 'ReferencesExist' | 'RolledOut';
+export interface Condition<Type extends string = string> {
+  readonly type: Type;
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
   /** When `status` last changed: ISO 8601, UTC, to the second. */
@@ -150,6 +162,7 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       GateSet: 'the feature gate has a value; there only while it has none',
       ReferencesExist: 'what it is in force with exists; there only while that was deleted',
       RolledOut: 'its rollout is completed',
+      ...READINESS,
     }),
   },
 };

@@ -112,6 +112,14 @@ export function conditions(types: Readonly<Record<string, string>>): JsonSchema 
   };
 }
 
+/** Conditions by which tools judge objects of any kind (controller/status/conditions.ts). */
+export const READINESS = {
+  Ready: 'it is in force as it is written',
+  Reconciling: 'controller and nodes work on that; there only while it is True',
+  Stalled: 'that needs a change of something; there only while it is True',
+} as const;
+export type ReadinessCondition = keyof typeof READINESS;
+
 /** Part of the status of a policy or Guardrail: see apis/last-definition.ts. */
 export const LAST_DEFINITIONS_SCHEMA: JsonSchema = {
   ...GRANULAR_OBJECT,

@@ -4,11 +4,13 @@ import { labelSelector } from '../label-selector.ts';
 import type { Guardrail, RequiredFlow } from '../objects.ts';
 import {
   ATOMIC_OBJECT,
+  conditions,
   count,
   GRANULAR_OBJECT,
   kindSchema,
   LAST_DEFINITIONS_SCHEMA,
   MOST,
+  READINESS,
 } from '../schema/crd-parts.ts';
 import {
   choiceField,
@@ -44,7 +46,7 @@ export interface GuardrailViolation extends Violation {
 /** Pending: it is not evaluated, because it names a ClusterGroup that does not exist. */
 const GUARDRAIL_PHASES = ['Holds', 'Broken', 'Pending'] as const;
 
-/** The `status` of a Guardrail. */
+/** The `status` of a Guardrail, without its conditions. */
 export interface GuardrailStatus {
   readonly phase: (typeof GUARDRAIL_PHASES)[number];
   readonly observedGeneration: number;
@@ -123,6 +125,7 @@ export const GUARDRAIL_STATUS_SCHEMA: JsonSchema = {
       { maxItems: 20 },
     ),
     lastDefinitions: LAST_DEFINITIONS_SCHEMA,
+    conditions: conditions({ ...READINESS, Ready: 'every flow has its verdict' }),
     violations: objectsField(
       'One flow for each Node and item that is broken; the first 20.',
       20,

@@ -83,7 +83,12 @@ export class PolicyStatuses {
     this.#isLeader = isLeader;
     this.#guardrailWriter = statusWriter(asLeader, clock, events, GUARDRAIL_TARGET, GUARDRAIL_TIMES);
     this.nodeEvents = new NodeEvents({ events: failures, isLeader, now: clock.now });
-    this.guardrails = new GuardrailKeeper({ writer: this.#guardrailWriter, events: failures });
+    this.guardrails = new GuardrailKeeper({
+      writer: this.#guardrailWriter,
+      events: failures,
+      clock,
+      request,
+    });
     this.#definitionWriter = statusWriter(asLeader, clock, events, DEFINITION_TARGET, GUARDRAIL_TIMES);
     this.definitions = new DefinitionKeeper({
       writer: this.#definitionWriter,

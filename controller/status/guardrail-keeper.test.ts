@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Guardrail } from '../../apis/objects.ts';
-import type { GuardrailStatus, Violation } from '../../apis/validate/guardrail.ts';
+import type { Condition } from '../../apis/policy-status.ts';
+import type { Violation } from '../../apis/validate/guardrail.ts';
 import { GUARDRAIL_TARGET, GuardrailKeeper } from './guardrail-keeper.ts';
 
 const GUARDRAIL: Guardrail = {
@@ -15,13 +16,22 @@ const VIOLATION: Violation = { node: 'n1', item: 'mustDeny[0]', flow: { directio
 
 describe('statuses of Guardrails', () => {
   let written: string[];
+  /** The readiness last written. */
+  let conditions: readonly Condition[];
+  let present: object[];
   let keeper: GuardrailKeeper;
 
   beforeEach(() => {
     written = [];
+    present = [];
     keeper = new GuardrailKeeper({
+      clock: { date: () => new Date('2026-03-01T10:00:00Z') },
+      request: async <T>() => ({ items: present }) as T,
       writer: {
-        submit: (name, uid, { phase }: GuardrailStatus) => void written.push(`${name} ${uid} ${phase}`),
+        submit(name, uid, status) {
+          written.push(`${name} ${uid} ${status.phase}`);
+          conditions = status.conditions;
+        },
         forget: (name) => void written.push(`forget ${name}`),
         has: () => false,
         clear: async () => void written.push('clear'),
@@ -63,8 +73,36 @@ describe('statuses of Guardrails', () => {
     assert.equal(written.at(-1), 'g u Holds');
   });
 
+  it('say whether it holds as tools understand it, since when, across leaders', async () => {
+    const shown = () => conditions.map(({ type, status, lastTransitionTime: time }) => [type, status, time]);
+    const ready = { type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' };
+    present = [{ metadata: { uid: 'u' }, status: { conditions: [ready] } }];
+    keeper.set([GUARDRAIL], new Map());
+    await keeper.lead(true);
+    assert.deepEqual(shown(), [['Ready', 'True', '2026-01-01T00:00:00Z']]);
+    keeper.set([GUARDRAIL], new Map([['g', [VIOLATION]]]));
+    assert.deepEqual(shown(), [
+      ['Ready', 'False', '2026-03-01T10:00:00Z'],
+      ['Stalled', 'True', '2026-03-01T10:00:00Z'],
+    ]);
+    keeper.wait([GUARDRAIL], []);
+    keeper.set([], new Map());
+    assert.deepEqual(
+      conditions.map(({ type, reason }) => [type, reason]),
+      [
+        ['Ready', 'Pending'],
+        ['Reconciling', 'Pending'],
+      ],
+    );
+  });
+
   it('leave out the rule where none decides', () => {
-    const status = { phase: 'Broken', observedGeneration: 3, violations: [VIOLATION] } as const;
+    const status = {
+      phase: 'Broken',
+      observedGeneration: 3,
+      violations: [VIOLATION],
+      conditions: [],
+    } as const;
     const { rule: _, ...violation } = VIOLATION;
     assert.deepEqual(GUARDRAIL_TARGET.toPatch(status), {
       ...status,

@@ -1,14 +1,24 @@
 import { isDeepStrictEqual } from 'node:util';
 import { brokenText } from '../../apis/explanation-text.ts';
 import type { Guardrail } from '../../apis/objects.ts';
-import { MOST_PROBLEMS } from '../../apis/policy-status.ts';
+import { type Condition, MOST_PROBLEMS } from '../../apis/policy-status.ts';
 import type { GuardrailStatus, Violation } from '../../apis/validate/guardrail.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { LoadProblem } from '../watch/source.ts';
+import { type ConditionState, readinessConditions, timed } from './conditions.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { StatusTarget, StatusWriter, WriteTimes } from './writer.ts';
 
-export const GUARDRAIL_TARGET: StatusTarget<GuardrailStatus> = {
-  path: (name) => `/apis/nodewall.io/v1alpha1/guardrails/${encodeURIComponent(name)}`,
+/** The whole status, as it is written. */
+interface WrittenGuardrail extends GuardrailStatus {
+  readonly conditions: readonly Condition[];
+}
+
+const GUARDRAILS = '/apis/nodewall.io/v1alpha1/guardrails';
+
+export const GUARDRAIL_TARGET: StatusTarget<WrittenGuardrail> = {
+  path: (name) => `${GUARDRAILS}/${encodeURIComponent(name)}`,
   toPatch: ({ violations, problems = null, ...status }) => ({
     ...status,
     // In a merge patch, null says that none are left.
@@ -28,8 +38,10 @@ export const GUARDRAIL_TIMES: WriteTimes = {
 };
 
 interface GuardrailKeeperOptions {
-  readonly writer: StatusWriter<GuardrailStatus>;
+  readonly writer: StatusWriter<WrittenGuardrail>;
   readonly events: Pick<FailureEvents, 'broken'>;
+  readonly clock: Pick<WallClock, 'date'>;
+  readonly request: KubeApi;
 }
 
 interface Known {
@@ -49,6 +61,8 @@ export class GuardrailKeeper {
   /** Both. */
   #known = new Map<string, Known>();
   #leads = false;
+  /** The conditions last written, by uid; null: they are being read. */
+  #conditions: Map<string, readonly Condition[]> | null = null;
 
   constructor(options: GuardrailKeeperOptions) {
     this.#options = options;
@@ -104,8 +118,11 @@ export class GuardrailKeeper {
       if (waiting?.uid !== uid || waiting.status.problems === undefined) continue;
       this.#known.set(name, { uid, status: { ...status, problems: waiting.status.problems } });
     }
-    for (const name of before.keys()) if (!this.#known.has(name)) this.#options.writer.forget(name);
-    if (!this.#leads) return;
+    for (const [name, { uid }] of before) {
+      if (this.#known.get(name)?.uid !== uid) this.#conditions?.delete(uid);
+      if (!this.#known.has(name)) this.#options.writer.forget(name);
+    }
+    if (!this.#leads || this.#conditions === null) return;
     for (const [name, now] of this.#known) {
       const last = before.get(name);
       if (!isDeepStrictEqual(last, now)) this.#write(name, now, last?.uid === now.uid ? last.status : null);
@@ -116,14 +133,49 @@ export class GuardrailKeeper {
   async lead(leads: boolean): Promise<void> {
     if (leads === this.#leads) return;
     this.#leads = leads;
+    this.#conditions = null;
     if (!leads) return this.#options.writer.clear();
+    const written = await writtenConditions(this.#options.request);
+    // It may have lost the lead meanwhile.
+    if (!this.#leads) return;
+    this.#conditions = new Map(written);
     for (const [name, now] of this.#known) this.#write(name, now, null);
   }
 
   #write(name: string, { uid, status }: Known, before: GuardrailStatus | null): void {
-    this.#options.writer.submit(name, uid, status, null);
+    const { writer, clock } = this.#options;
+    const last = this.#conditions?.get(uid) ?? [];
+    const conditions = timed(readiness(status), status.observedGeneration, last, clock.date());
+    this.#conditions?.set(uid, conditions);
+    writer.submit(name, uid, { ...status, conditions }, null);
     const [violation] = status.violations;
     if (violation === undefined || before?.phase === 'Broken') return;
     this.#options.events.broken({ name, uid }, brokenText(violation));
   }
+}
+
+const READINESS_OF = { Holds: 'Ready', Broken: 'Stalled', Pending: 'Reconciling' } as const;
+
+function readiness({ phase, violations, problems }: GuardrailStatus): ConditionState[] {
+  const [violation] = violations;
+  const holds = 'Every flow has its verdict on every selected Node.';
+  const message = violation === undefined ? (problems?.[0] ?? holds) : brokenText(violation);
+  return readinessConditions(READINESS_OF[phase], { reason: phase, message });
+}
+
+/** By uid; empty if the API server does not answer: the conditions begin anew. */
+async function writtenConditions(request: KubeApi): Promise<ReadonlyMap<string, readonly Condition[]>> {
+  try {
+    const { items = [] } = await request<WrittenList>({ method: 'GET', path: GUARDRAILS });
+    return new Map(items.map(({ metadata, status }) => [metadata.uid, status?.conditions ?? []]));
+  } catch {
+    return new Map();
+  }
+}
+
+interface WrittenList {
+  readonly items?: readonly {
+    readonly metadata: { readonly uid: string };
+    readonly status?: Partial<WrittenGuardrail>;
+  }[];
 }

@@ -7,28 +7,12 @@ import {
   type PolicyPhase,
 } from '../../apis/policy-status.ts';
 import { checkSchema } from '../../apis/schema/json-schema.ts';
+import { NEW_POLICY, POLICY_OF_PHASE, rolledOutPolicy } from '../../test/fake/policy-facts.ts';
 import { type PolicyFacts, type Progress, statusOf } from './status.ts';
 
 const NOW = new Date('2026-03-01T10:00:00.500Z');
-const some: Progress = {
-  desired: 3,
-  current: 0,
-  tried: 0,
-  failing: [],
-  trying: [],
-  hasRules: true,
-};
-const valid: PolicyFacts = {
-  generation: 4,
-  problems: [],
-  isWaiting: false,
-  enforcedGeneration: 4,
-  enforcedSpec: { priority: 5 },
-  enabled: true,
-  progress: some,
-  rollout: null,
-  deleted: null,
-};
+const valid = NEW_POLICY;
+const some = valid.progress;
 const trying = ['n1', 'n2'].map((node) => ({ node, reason: 'probe dns failed' }));
 const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
 
@@ -246,7 +230,53 @@ describe('statusOf', () => {
     const later = new Date('2026-03-02T00:00:00Z');
     assert.deepEqual(statusOf(valid, first, later), first);
     const done = statusOf({ ...valid, progress: { ...some, current: 3 } }, first, later);
-    const times = done.conditions.map(({ lastTransitionTime }) => lastTransitionTime);
-    assert.deepEqual(times, ['2026-03-01T10:00:00Z', '2026-03-02T00:00:00Z', '2026-03-02T00:00:00Z']);
+    const times = done.conditions.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
+    assert.deepEqual(times, [
+      ['Accepted', '2026-03-01T10:00:00Z'],
+      ...['Realized', 'InForce', 'Ready'].map((type) => [type, '2026-03-02T00:00:00Z']),
+    ]);
+  });
+
+  /** The conditions by which tools judge any object. */
+  function readiness(facts: PolicyFacts): string {
+    const { conditions } = statusOf(facts, null, NOW);
+    const shown = conditions.filter(({ type }) => ['Ready', 'Reconciling', 'Stalled'].includes(type));
+    assert.equal(new Set(shown.map(({ message }) => message)).size, 1);
+    return shown.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join(', ');
+  }
+
+  it('is ready, is worked on, or needs somebody', () => {
+    const found = POLICY_PHASES.map((phase) => [phase, readiness(POLICY_OF_PHASE[phase])]);
+    const stalled = (reason: string) => `Ready False ${reason}, Stalled True ${reason}`;
+    const reconciling = (reason: string) => `Ready False ${reason}, Reconciling True ${reason}`;
+    assert.deepEqual(Object.fromEntries(found), {
+      Pending: reconciling('Pending'),
+      Realizing: reconciling('Realizing'),
+      Trying: reconciling('Trying'),
+      Realized: 'Ready True Realized',
+      Failed: stalled('NodesFailed'),
+      RolledBack: stalled('RolledBack'),
+      NotEnforced: stalled('NotEnforced'),
+      NoNodes: 'Ready True NoNodes',
+      Invalid: stalled('InvalidLastValidEnforced'),
+      Disabled: stalled('Disabled'),
+    });
+    const waits = { ...valid, problems: ['there is no Tier "t"'], isWaiting: true };
+    assert.equal(readiness(waits), reconciling('WaitingLastValidEnforced'));
+  });
+
+  it('is ready at the end of its rollout', () => {
+    assert.equal(readiness(rolledOutPolicy({ state: 'Completed' })), 'Ready True Realized');
+    assert.match(readiness(rolledOutPolicy({ state: 'Progressing' })), /Reconciling True Progressing$/);
+    const paused = (pausedBy?: 'Failures' | 'Command') =>
+      readiness(rolledOutPolicy({ state: 'Paused', ...(pausedBy === undefined ? {} : { pausedBy }) }));
+    assert.match(paused('Command'), /Reconciling True PausedByCommand$/);
+    assert.match(paused('Failures'), /Stalled True PausedByFailures$/);
+    assert.match(readiness(rolledOutPolicy({ state: 'Undone' })), /Stalled True Undone$/);
+    const failing = {
+      ...rolledOutPolicy({ state: 'Progressing' }),
+      progress: POLICY_OF_PHASE.Failed.progress,
+    };
+    assert.match(readiness(failing), /Stalled True NodesFailed$/);
   });
 });

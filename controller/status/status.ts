@@ -10,9 +10,10 @@ import {
   type PolicyStatus,
 } from '../../apis/policy-status.ts';
 import type { RolloutDecision } from '../../apis/rollout.ts';
+import type { ReadinessCondition } from '../../apis/schema/crd-parts.ts';
 import type { GateValue } from '../../apis/stream.ts';
-import { utcText } from '../../lib/process/clock.ts';
 import type { WrittenStatus } from './antrea-status.ts';
+import { type ConditionState, readinessConditions, timed } from './conditions.ts';
 
 /** The facts from which a policy's status is computed. */
 export interface PolicyFacts {
@@ -73,15 +74,18 @@ export function statusOf(
   const isInvalid = problems.length > 0;
   const phase = phaseOf(facts);
   const { desired, current, failing, trying } = isOff(facts) ? NO_PROGRESS : progress;
-  const time = utcText(now);
-  const condition = (
-    said: Omit<PolicyCondition, 'lastTransitionTime' | 'observedGeneration'>,
-  ): PolicyCondition => {
-    const last = before?.conditions?.find(({ type }) => type === said.type);
-    const lastTransitionTime = last?.status === said.status ? last.lastTransitionTime : time;
-    const { type, status, reason, message } = said;
-    return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
-  };
+  const acceptance = accepted(facts);
+  const realization = realized(facts, phase);
+  const conditions: ConditionState<PolicyCondition['type']>[] = [
+    { type: 'Accepted', ...acceptance },
+    { type: 'Realized', ...realization },
+    { type: 'InForce', ...inForce(facts, phase) },
+    ...(enabled === 'unset' ? [UNSET] : []),
+    ...(facts.deleted === null ? [] : [deleted(facts.deleted)]),
+  ];
+  const rollout = facts.rollout === null ? null : rolledOut(facts.rollout);
+  if (rollout !== null) conditions.push({ type: 'RolledOut', ...rollout });
+  conditions.push(...readiness(phase, facts.rollout, [acceptance, realization, rollout]));
   const older = enforcedSpec === null ? null : specForOlder(enforcedSpec);
   const isForOlder = older !== enforcedSpec;
   const spec = (isInvalid || isForOlder) && older !== null ? JSON.stringify(older) : null;
@@ -95,14 +99,7 @@ export function statusOf(
     desiredNodesRealized: desired,
     ...(shown.length > 0 ? { failingNodes: shown } : {}),
     ...(isInvalid ? { problems: problems.slice(0, MOST_PROBLEMS).map(short) } : {}),
-    conditions: [
-      condition({ type: 'Accepted', ...accepted(facts) }),
-      condition({ type: 'Realized', ...realized(facts, phase) }),
-      condition({ type: 'InForce', ...inForce(facts, phase) }),
-      ...(enabled === 'unset' ? [condition({ type: 'GateSet', ...UNSET })] : []),
-      ...(facts.deleted === null ? [] : [condition({ type: 'ReferencesExist', ...deleted(facts.deleted) })]),
-      ...(facts.rollout === null ? [] : [condition({ type: 'RolledOut', ...rolledOut(facts.rollout) })]),
-    ],
+    conditions: timed(conditions, generation, before?.conditions ?? [], now),
   };
 }
 
@@ -132,7 +129,8 @@ function specForOlder(spec: Partial<ClusterNetworkPolicySpec>): object {
   return established === undefined ? spec : older;
 }
 
-const UNSET: ConditionState = {
+const UNSET: ConditionState<'GateSet'> = {
+  type: 'GateSet',
   status: 'False',
   reason: 'NoValue',
   message:
@@ -160,9 +158,9 @@ const NEVER_VALID = 'No version of the policy has been valid.';
 const OFF = 'The feature gate NodeNetworkPolicy is off.';
 const NOWHERE = 'The feature gate NodeNetworkPolicy has no value, and no node enforces the policy.';
 
-type ConditionState = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
+type Said = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
 
-function accepted(facts: PolicyFacts): ConditionState {
+function accepted(facts: PolicyFacts): Said {
   const { problems, enforcedGeneration, generation, isWaiting } = facts;
   if (problems.length === 0) return { status: 'True', reason: 'Valid', message: 'The policy is valid.' };
   const [first = '', ...rest] = problems;
@@ -181,7 +179,7 @@ function accepted(facts: PolicyFacts): ConditionState {
 function realized(
   { enforcedGeneration, enabled, progress, problems, isWaiting }: PolicyFacts,
   phase: PolicyPhase,
-): ConditionState {
+): Said {
   const { desired, current, failing, trying, hasRules } = progress;
   const [first] = trying;
   const others = trying.length < 2 ? '' : ` and ${trying.length - 1} more`;
@@ -225,7 +223,7 @@ function realized(
 function inForce(
   { progress: { desired, current, tried }, problems, isWaiting }: PolicyFacts,
   phase: PolicyPhase,
-): ConditionState {
+): Said {
   if (phase === 'Disabled' || problems.length > 0)
     return {
       status: 'False',
@@ -237,11 +235,12 @@ function inForce(
   return { status: isEverywhere ? 'True' : 'False', reason: isEverywhere ? 'InForce' : phase, message };
 }
 
-function deleted(text: string): ConditionState {
-  return { status: 'False', reason: 'Deleted', message: `${short(text[0]?.toUpperCase() + text.slice(1))}.` };
+function deleted(text: string): ConditionState<'ReferencesExist'> {
+  const message = `${short(text[0]?.toUpperCase() + text.slice(1))}.`;
+  return { type: 'ReferencesExist', status: 'False', reason: 'Deleted', message };
 }
 
-function rolledOut({ state, pausedBy, step }: RolloutDecision): ConditionState {
+function rolledOut({ state, pausedBy, step }: RolloutDecision): Said {
   switch (state) {
     case 'Completed':
       return { status: 'True', reason: state, message: 'All nodes have this version.' };
@@ -256,6 +255,39 @@ function rolledOut({ state, pausedBy, step }: RolloutDecision): ConditionState {
       return { status: 'False', reason: `PausedBy${pausedBy}`, message: `Paused at step ${step}: ${why}.` };
     }
   }
+}
+
+const READINESS_OF: Readonly<Record<PolicyPhase, ReadinessCondition>> = {
+  Pending: 'Reconciling',
+  Realizing: 'Reconciling',
+  Trying: 'Reconciling',
+  Realized: 'Ready',
+  NoNodes: 'Ready',
+  Failed: 'Stalled',
+  RolledBack: 'Stalled',
+  NotEnforced: 'Stalled',
+  Invalid: 'Stalled',
+  Disabled: 'Stalled',
+};
+
+/**
+ * A rollout in progress, or one that somebody holds, is not the last word of what some nodes
+ * already say; one that failed or was undone is.
+ * @param said why: the first that does not hold, else the second
+ */
+function readiness(
+  phase: PolicyPhase,
+  rollout: RolloutDecision | null,
+  said: readonly [accepted: Said, realized: Said, rolledOut: Said | null],
+): ConditionState<ReadinessCondition>[] {
+  const [acceptance, realization, rolled] = said;
+  if (acceptance.status !== 'True') return readinessConditions(READINESS_OF[phase], acceptance);
+  const isEnded = rollout?.state === 'Undone' || rollout?.pausedBy === 'Failures';
+  if (rolled !== null && isEnded) return readinessConditions('Stalled', rolled);
+  const own = READINESS_OF[phase];
+  if (rolled === null || rolled.status === 'True' || own === 'Stalled')
+    return readinessConditions(own, realization);
+  return readinessConditions('Reconciling', rolled);
 }
 
 /**

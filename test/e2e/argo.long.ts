@@ -1,7 +1,7 @@
 /**
  * Argo CD's own code synchronises a cluster with folders before the webhook of a controller, on a
  * real API server: with its dry run and its order, in any order of the files, without retries. Its
- * interpreter judges policies by the script of docs/gitops.md.
+ * interpreter judges objects by the script of deploy/argocd.
  */
 
 import assert from 'node:assert/strict';
@@ -10,6 +10,8 @@ import { parse } from 'yaml';
 import { POLICY_PHASES, type PolicyPhase } from '../../apis/policy-status.ts';
 import { run } from '../../build/programs/command.ts';
 import { buildGoProgram, findGo } from '../../build/programs/go.ts';
+import { statusOf } from '../../controller/status/status.ts';
+import { POLICY_OF_PHASE, rolledOutPolicy } from '../fake/policy-facts.ts';
 import { readSource } from '../structure/source-file.ts';
 import { ALL_FILES, type FileName, GitopsBed, ORDERS } from './gitops-bed.ts';
 
@@ -76,20 +78,25 @@ describe('Argo CD synchronises a cluster with folders, on a real API server', fu
 
   /** The health of an object, as Argo CD has it. */
   async function health(object: object): Promise<unknown> {
-    const file = await bed.write('health.lua', scriptOfPage());
+    const file = await bed.write('health.lua', healthScript());
     const argv = [program, bed.cluster.kubeconfig, 'health', file];
     const { code, stdout, stderr } = await run(argv, { stdin: JSON.stringify(object) });
     assert.equal(code, 0, stderr);
     return JSON.parse(stdout).status;
   }
 
-  it('finds every phase healthy or not, as the page says', async () => {
+  it('finds every phase healthy or not', async () => {
+    const now = new Date();
     for (const phase of POLICY_PHASES) {
-      const status = { phase, observedGeneration: 2 };
-      assert.equal(await health({ metadata: { generation: 2 }, status }), HEALTH[phase], phase);
-      assert.equal(await health({ metadata: { generation: 3 }, status }), 'Progressing', phase);
+      const status = statusOf(POLICY_OF_PHASE[phase], null, now);
+      const { observedGeneration: generation } = status;
+      assert.equal(await health({ metadata: { generation }, status }), HEALTH[phase], phase);
+      assert.equal(await health({ metadata: { generation: generation + 1 }, status }), 'Progressing', phase);
     }
+    const status = statusOf(rolledOutPolicy({ state: 'Undone' }), null, now);
+    assert.equal(await health({ metadata: { generation: 4 }, status }), 'Degraded');
     assert.equal(await health({ metadata: { generation: 1 } }), 'Progressing');
+    assert.equal(await health({ kind: 'ClusterGroup', metadata: { generation: 1 } }), 'Healthy');
   });
 
   it('finds a policy of the cluster progressing until its nodes have it', async () => {
@@ -100,12 +107,7 @@ describe('Argo CD synchronises a cluster with folders, on a real API server', fu
   });
 });
 
-/** The health script of docs/gitops.md. */
-function scriptOfPage(): string {
-  const blocks = readSource('docs/gitops.md').matchAll(/^```yaml\n([^`]*)^```$/gm);
-  for (const [, text = ''] of blocks) {
-    const script = parse(text)?.data?.['resource.customizations.health.nodewall.io_ClusterNetworkPolicy'];
-    if (typeof script === 'string') return script;
-  }
-  throw new Error('docs/gitops.md has no health script');
+function healthScript(): string {
+  const { data } = parse(readSource('deploy/argocd/argocd-cm.yaml'));
+  return parse(data['resource.customizations'])['nodewall.io/*']['health.lua'];
 }

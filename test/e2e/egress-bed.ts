@@ -6,8 +6,8 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Condition } from '../../apis/policy-status.ts';
 import type {
-  EgressCondition,
   WrittenGatewayStatus,
   WrittenPolicyStatus,
 } from '../../controller/egress/status/egress-status.ts';
@@ -211,7 +211,7 @@ const CAPABILITIES = ['setpriv', '--bounding-set=-all,+net_admin,+net_raw', '--i
 const CONFIG = { interfaceGroupFile: '', interfaceGroups: { pods: { group: 8, match: [] } } };
 
 /** `TYPE=STATUS/REASON MESSAGE` of each. */
-export function conditions(all: readonly EgressCondition[] = []): string {
+export function conditions(all: readonly Condition[] = []): string {
   return all.map(({ type, status, reason, message }) => `${type}=${status}/${reason} ${message}`).join(' ');
 }
 

@@ -68,6 +68,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/status/antrea-status.ts': "expiry: of heartbeats of Antrea's controller",
   'controller/status/definition-keeper.ts': 'which of several records of an object is the newest',
   'controller/status/failure-events.ts': 'a time that is shown: of an Event',
+  'controller/status/guardrail-keeper.ts': 'a time that is shown: of a condition',
   'controller/status/keeper.ts': 'a time that is shown: of a condition',
   'controller/watch/cluster/reflector.ts': 'a time that is shown: of the last event, in the metrics',
   'controller/watch/cluster/transport.ts': 'a date that the API server sends (Retry-After)',

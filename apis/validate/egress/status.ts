@@ -1,7 +1,7 @@
 import { parseAddress } from '../../../lib/net/address.ts';
 import { present } from '../../../lib/sharing/present.ts';
 import type { EgressGatewayStatus, EgressPolicyStatus, HeldAddress } from '../../egress/objects.ts';
-import { conditions, count, GRANULAR_OBJECT } from '../../schema/crd-parts.ts';
+import { conditions, count, GRANULAR_OBJECT, READINESS } from '../../schema/crd-parts.ts';
 import { flagField, objectField, objectsField, textField, textsField } from '../../schema/fields.ts';
 import { asFields, asList, checkSchema, type JsonSchema } from '../../schema/json-schema.ts';
 import { canonicalAddress } from '../addresses.ts';
@@ -46,6 +46,7 @@ export const EGRESS_GATEWAY_STATUS_SCHEMA: JsonSchema = {
     usage: objectField('How many addresses are in use.', [], { ipv4: used('IPv4'), ipv6: used('IPv6') }),
     conditions: conditions({
       Accepted: 'the gateway is valid',
+      ...READINESS,
       Ready: 'at least one node is ready',
     }),
   },
@@ -66,6 +67,7 @@ export const EGRESS_POLICY_STATUS_SCHEMA: JsonSchema = {
       Accepted: 'the policy is valid, and its gateway may be used',
       AddressAllocated: 'it has an address of each family of the gateway',
       Realized: 'all nodes enforce it; else the message names the first that does not, with the reason',
+      ...READINESS,
     }),
   },
 };

@@ -1,6 +1,6 @@
 import type { EgressGatewayStatus } from '../../../apis/egress/objects.ts';
-import type { PolicyCondition } from '../../../apis/policy-status.ts';
-import { utcText } from '../../../lib/process/clock.ts';
+import type { Condition } from '../../../apis/policy-status.ts';
+import { type ConditionState, readinessConditions } from '../../status/conditions.ts';
 import type { RawObject } from '../../watch/cluster/object-store.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../../watch/cluster/reflector.ts';
 import { EGRESS, groupVersionPath, type Resource } from '../../watch/cluster/resources.ts';
@@ -12,7 +12,7 @@ export interface WrittenGatewayStatus extends EgressGatewayStatus {
   /** `tunnel`: the address of the node's end of the tunnel, as its agent reports it. */
   readonly nodes: readonly (EgressGatewayStatus['nodes'][number] & { readonly tunnel?: string })[];
   readonly usage: PoolUsage;
-  readonly conditions: readonly EgressCondition[];
+  readonly conditions: readonly Condition[];
 }
 
 /** The whole status of an EgressPolicy or a ClusterEgressPolicy. */
@@ -23,32 +23,30 @@ export interface WrittenPolicyStatus {
   readonly pods: number;
   readonly desiredNodesRealized: number;
   readonly currentNodesRealized: number;
-  readonly conditions: readonly EgressCondition[];
+  readonly conditions: readonly Condition[];
 }
 
 export type EgressStatus = WrittenGatewayStatus | WrittenPolicyStatus;
 
-export interface EgressCondition extends Omit<PolicyCondition, 'type'> {
-  readonly type: string;
+/**
+ * With the conditions by which tools judge any object. That others use what a policy waits for, or
+ * that no node is ready, ends by itself; a gateway is Ready by its own condition.
+ */
+export function withReadiness(said: readonly ConditionState[]): ConditionState[] {
+  const lack = said.find(({ status }) => status !== 'True');
+  if (lack === undefined) {
+    const last = said.at(-1);
+    const isThere = last === undefined || last.type === 'Ready';
+    return isThere ? [...said] : [...said, ...readinessConditions('Ready', last)];
+  }
+  const readiness = ENDS_BY_ITSELF.has(lack.reason) ? 'Reconciling' : 'Stalled';
+  const own = readinessConditions(readiness, lack);
+  return [...said, ...own.filter(({ type }) => said.every((one) => one.type !== type))];
 }
 
-/** A condition without its times. */
-export type EgressConditionState = Pick<EgressCondition, 'type' | 'status' | 'reason' | 'message'>;
-
-/** Conditions with their times; one that says the same as before keeps its time. */
-export function timed(
-  said: readonly EgressConditionState[],
-  generation: number,
-  before: { readonly conditions?: readonly EgressCondition[] } | null,
-  now: Date,
-): readonly EgressCondition[] {
-  return said.map(({ type, status, reason, message }) => {
-    const last = before?.conditions?.find((one) => one.type === type);
-    const isSame = last?.status === status;
-    const lastTransitionTime = isSame ? last.lastTransitionTime : utcText(now);
-    return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
-  });
-}
+const ENDS_BY_ITSELF: ReadonlySet<string> = new Set([
+  ...['Waiting', 'Realizing', 'AddressHeld', 'NoReadyNode', 'NoNodes'],
+]);
 
 /**
  * The condition Accepted, by the errors of the object.
@@ -59,7 +57,7 @@ export function accepted(
   kind: 'gateway' | 'policy',
   problems: readonly string[],
   isWaiting = false,
-): EgressConditionState {
+): ConditionState {
   const [first] = problems;
   if (first === undefined)
     return { type: 'Accepted', status: 'True', reason: 'Valid', message: `The ${kind} is valid.` };
@@ -69,7 +67,7 @@ export function accepted(
 }
 
 /** The condition Ready of a gateway. */
-export function gatewayReady(nodes: EgressGatewayStatus['nodes']): EgressConditionState {
+export function gatewayReady(nodes: EgressGatewayStatus['nodes']): ConditionState {
   const ready = nodes.filter((node) => node.ready).length;
   const message = `${ready} of ${nodes.length} nodes are ready.`;
   return ready > 0

@@ -89,7 +89,7 @@ describe('EgressStatusKeeper', () => {
     await lead(true);
     assert.deepEqual(pass(0), [GATEWAY_READY]);
     assert.deepEqual(pass(500), [
-      'EgressPolicy/shop/p: Accepted Valid, AddressAllocated Allocated, Realized Realizing',
+      'EgressPolicy/shop/p: Accepted Valid, AddressAllocated Allocated, Realized Realizing, Ready Realizing, Reconciling Realizing',
     ]);
     assert.deepEqual(pass(20_000), []);
     await lead(false);
@@ -106,8 +106,8 @@ describe('EgressStatusKeeper', () => {
     pass(500);
     report({ off: '' });
     assert.deepEqual(pass(500), [
-      'EgressGateway/g: Accepted Valid, Ready NoReadyNode',
-      'EgressPolicy/shop/p: Accepted Valid, AddressAllocated NoReadyNode, Realized Realizing',
+      'EgressGateway/g: Accepted Valid, Ready NoReadyNode, Reconciling NoReadyNode',
+      'EgressPolicy/shop/p: Accepted Valid, AddressAllocated NoReadyNode, Realized Realizing, Ready NoReadyNode, Reconciling NoReadyNode',
     ]);
     const problem = {
       severity: 'error',
@@ -117,7 +117,7 @@ describe('EgressStatusKeeper', () => {
       message: 'is wrong',
     };
     publish([{ ...problem, file: '', line: 0 } as LoadProblem]);
-    assert.deepEqual(pass(0), ['EgressGateway/g: Accepted Invalid, Ready NoReadyNode']);
+    assert.deepEqual(pass(0), ['EgressGateway/g: Accepted Invalid, Ready NoReadyNode, Stalled Invalid']);
   });
 
   it('replaces what somebody else wrote, and forgets what is deleted', async () => {

@@ -4,6 +4,7 @@ import type { EgressGateway, EgressGatewayStatus, EgressPolicy } from '../../../
 import type { WallClock } from '../../../lib/process/clock.ts';
 import { WorkQueue } from '../../../lib/process/work-queue.ts';
 import { parseRevision } from '../../publish/resume-log.ts';
+import { type ConditionState, timed } from '../../status/conditions.ts';
 import { toLine } from '../../status/keeper.ts';
 import { GRACE } from '../../status/reported-node.ts';
 import type { StatusWriter } from '../../status/writer.ts';
@@ -16,12 +17,11 @@ import { type AddressOwners, agentLack, networkLack } from '../owners/address-ow
 import type { GatewayDecision } from '../owners/decide-gateway.ts';
 import {
   accepted,
-  type EgressConditionState,
   type EgressStatus,
   type EgressVersion,
   gatewayReady,
-  timed,
   type WrittenGatewayStatus,
+  withReadiness,
 } from './egress-status.ts';
 import { type EgressPolicyFacts, type PolicyPods, podsOfPolicies, policyStatus } from './policy-status.ts';
 
@@ -199,12 +199,12 @@ export class EgressStatusKeeper {
     this.#write(key, policy.generation, status, said);
   }
 
-  #write(key: string, generation: number, fields: object, said: readonly EgressConditionState[]): void {
+  #write(key: string, generation: number, fields: object, said: readonly ConditionState[]): void {
     const version = this.#versions.get(key);
     // One of the two watches is behind; its event follows.
     if (version === undefined || version.generation !== generation) return;
     const before = this.#submitted.get(key) ?? version.status;
-    const conditions = timed(said, generation, before, this.#clock.date());
+    const conditions = timed(withReadiness(said), generation, before?.conditions ?? [], this.#clock.date());
     const status = { ...fields, observedGeneration: generation, conditions } as EgressStatus;
     if (isDeepStrictEqual(status, withoutUnknown(before, status))) return;
     this.#submitted.set(key, status);

@@ -1,10 +1,11 @@
 import type { EgressPolicy, HeldAddress } from '../../../apis/egress/objects.ts';
 import { FAMILIES } from '../../../lib/net/address.ts';
+import type { ConditionState } from '../../status/conditions.ts';
 import type { Allocation, EgressPaths } from '../allocation.ts';
 import { egressPolicyKey } from '../class.ts';
 import type { CompiledEgress } from '../compile-egress.ts';
 import { namedAddress } from '../deal-addresses.ts';
-import { accepted, type EgressConditionState, type WrittenPolicyStatus } from './egress-status.ts';
+import { accepted, type WrittenPolicyStatus } from './egress-status.ts';
 
 export interface EgressPolicyFacts {
   readonly policy: EgressPolicy;
@@ -22,7 +23,7 @@ export interface EgressPolicyFacts {
 
 export function policyStatus(facts: EgressPolicyFacts): {
   readonly status: Omit<WrittenPolicyStatus, 'conditions' | 'observedGeneration'>;
-  readonly said: readonly EgressConditionState[];
+  readonly said: readonly ConditionState[];
 } {
   const { policy, allocation, problems, isWaiting, pods, nodes, ownerLack } = facts;
   const paths = allocation?.paths.get(policy);
@@ -86,7 +87,7 @@ function allocated(
   paths: EgressPaths | undefined,
   addresses: readonly string[],
   held: readonly HeldAddress[],
-): EgressConditionState {
+): ConditionState {
   const type = 'AddressAllocated';
   const reasons = FAMILIES.flatMap((family) => {
     const path = paths?.[family];
@@ -119,7 +120,7 @@ function realized(
   desired: number,
   failing: readonly (readonly [string, string | null])[],
   owners: readonly (readonly [string, string | null])[],
-): EgressConditionState {
+): ConditionState {
   const type = 'Realized';
   const count = `${desired - failing.length} of ${desired} nodes enforce the policy`;
   const [first] = [...failing, ...owners.filter(([, lack]) => lack !== null)];

@@ -1,12 +1,15 @@
-// Applies and prunes manifests with the code of Flux' kustomize-controller, once and without retries.
+// Applies and prunes manifests with the code of Flux' kustomize-controller, once and without retries,
+// and judges objects by its library for that, kstatus.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/fluxcd/pkg/ssa"
 	"github.com/fluxcd/pkg/ssa/utils"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,11 +18,30 @@ import (
 )
 
 // Usage: flux KUBECONFIG apply|prune FILE…, of files in the order in which they are read.
+// flux status: the status of the object that standard input has, as JSON.
 func main() {
-	if err := run(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
+	var err error
+	if os.Args[1] == "status" {
+		err = judge()
+	} else {
+		err = run(os.Args[1], os.Args[2], os.Args[3:])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func judge() error {
+	var object unstructured.Unstructured
+	if err := json.NewDecoder(os.Stdin).Decode(&object.Object); err != nil {
+		return err
+	}
+	result, err := status.Compute(&object)
+	if err == nil {
+		fmt.Println(result.Status)
+	}
+	return err
 }
 
 func run(kubeconfig, command string, files []string) error {
