@@ -47,6 +47,7 @@ iptables: {variant: legacy}
 dispatch: linear
 rollout: {steps: [1, 10%], maxFailures: 2}
 antreaStatus: false
+startupTaint: nodewall.io/agent-not-ready
 boot: {onError: open, ssh: [2001:DB8:2::/48]}
 leaderElection: {leaseDuration: 60}
 controllerPorts: {agents: 10250, webhook: 10250}
@@ -107,6 +108,7 @@ controllerPorts: {agents: 10250, webhook: 10250}
       dispatch: 'linear',
       rollout: { steps: [1, '10%'], pause: 60, maxFailures: 2 },
       antreaStatus: false,
+      startupTaint: 'nodewall.io/agent-not-ready',
       boot: { enabled: true, onError: 'open', ssh: ['2001:db8:2::/48'] },
       controllerPorts: { agents: 10250, webhook: 10250 },
       leaderElection: { leaseDuration: 60, renewDeadline: 10, retryPeriod: 2 },

@@ -66,6 +66,7 @@ interface RawConfig {
   readonly dispatch?: Config['dispatch'];
   readonly rollout?: Partial<RolloutSettings>;
   readonly antreaStatus?: boolean;
+  readonly startupTaint?: string;
   readonly boot?: Partial<Config['boot']>;
   readonly controllerPorts?: Partial<Config['controllerPorts']>;
   readonly leaderElection?: Partial<Config['leaderElection']>;
@@ -156,6 +157,7 @@ function toConfig(raw: RawConfig): Config {
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
     rollout: raw.rollout === undefined ? DEFAULT_CONFIG.rollout : { ...DEFAULT_ROLLOUT, ...raw.rollout },
     antreaStatus: raw.antreaStatus ?? DEFAULT_CONFIG.antreaStatus,
+    startupTaint: raw.startupTaint ?? DEFAULT_CONFIG.startupTaint,
     boot: {
       ...DEFAULT_CONFIG.boot,
       ...raw.boot,

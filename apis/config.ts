@@ -216,6 +216,11 @@ export interface Config {
    * controller of Antrea runs.
    */
   readonly antreaStatus: boolean;
+  /**
+   * Read by controllers: the key of the taint that they remove from a Node once it enforces; '':
+   * none.
+   */
+  readonly startupTaint: string;
   readonly boot: BootConfig;
   readonly controllerPorts: ControllerPorts;
   /** Read by controllers. */
@@ -321,6 +326,7 @@ export const DEFAULT_CONFIG: Config = {
   dispatch: 'indexed',
   rollout: null,
   antreaStatus: true,
+  startupTaint: '',
   boot: { enabled: true, onError: 'minimal', ssh: [] },
   controllerPorts,
   leaderElection: { leaseDuration: 15, renewDeadline: 10, retryPeriod: 2 },

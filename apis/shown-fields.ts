@@ -45,6 +45,7 @@ export const CONFIG_FIELDS = {
   dispatch: 'plain',
   rollout: 'whole',
   antreaStatus: 'plain',
+  startupTaint: 'plain',
   boot: { enabled: 'plain', onError: 'plain', ssh: ['plain'] },
   controllerPorts: plain('agents', 'webhook'),
   leaderElection: plain('leaseDuration', 'renewDeadline', 'retryPeriod'),

@@ -247,6 +247,8 @@ const OF_COMPONENTS: readonly UninstalledObject[] = [
       ),
     ),
   object('ClusterRoleBinding', `${RBAC}/clusterrolebindings/nodewall-view-for-controllers`),
+  object('ClusterRoleBinding', `${RBAC}/clusterrolebindings/nodewall-startup-taint`),
+  object('ClusterRole', `${RBAC}/clusterroles/nodewall-startup-taint`),
 ];
 
 /** The aggregated API before the namespace: without its server no namespace can be deleted. */

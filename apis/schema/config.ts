@@ -192,6 +192,9 @@ export const CONFIG_SCHEMA: JsonSchema = {
       'Of the controller: write the statuses of policies of crd.antrea.io where no Antrea controller runs.',
       true,
     ),
+    startupTaint: textField(
+      "Of the controller: the key of the taint that it removes from a Node once it enforces; '' is none.",
+    ),
     boot: settings('The files that are loaded at boot, before an agent runs.', {
       enabled: flagField('Keep them equal to the rules in force.', true),
       onError: choiceField('What is in force if they cannot be loaded.', ['minimal', 'open'], 'minimal'),

@@ -30,11 +30,13 @@ interface NodeOptions {
   readonly nodeCIDRs?: readonly string[];
   /** Whether egress gateways are read. */
   readonly egress?: boolean;
+  /** Absent or empty: none is configured. */
+  readonly startupTaint?: string;
 }
 
 export function validateNode(
   raw: FieldMap,
-  { nodeCIDRs = [], egress = false }: NodeOptions,
+  { nodeCIDRs = [], egress = false, startupTaint = '' }: NodeOptions,
   found: Findings,
 ): Node | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
@@ -72,7 +74,8 @@ export function validateNode(
   const { inside, outside } = split(unique(addresses), nodeCIDRs, found);
   const ignored = outside.length === 0 ? {} : { ignoredAddresses: outside };
   const counted = limited(inside, found);
-  const node: Node = { kind: 'Node', name, labels, addresses: counted, ...ignored, ...networks };
+  const starting = hasTaint(raw, startupTaint) ? ({ isStarting: true } as const) : {};
+  const node: Node = { kind: 'Node', name, labels, addresses: counted, ...ignored, ...networks, ...starting };
   if (!egress) return node;
   const { uid } = toIdentity(raw);
   const unready = unreadyReason(raw);
@@ -83,6 +86,10 @@ export function validateNode(
     ...(uid === '' ? {} : { uid }),
     ...(unready === null ? {} : { unready }),
   };
+}
+
+function hasTaint(raw: FieldMap, key: string): boolean {
+  return key !== '' && asList(asFields(raw.spec)?.taints).some((taint) => asFields(taint)?.key === key);
 }
 
 /** A Node without the condition, as in manifests, counts as ready. */

@@ -38,6 +38,8 @@ export interface ValidateOptions {
   readonly interfaceGroups?: readonly string[];
   /** Networks outside of which no address of a Node counts; absent or empty: all count. */
   readonly nodeCIDRs?: readonly string[];
+  /** The key of the taint that Nodes join with; absent or empty: none is configured. */
+  readonly startupTaint?: string;
   /** Services whose endpoints count without a pod; absent: that of the API server alone. */
   readonly endpointsWithoutPods?: readonly string[];
   /**
@@ -53,12 +55,13 @@ export interface ValidateOptions {
 /** The agent's configuration, as far as manifests are validated by it. */
 export function validateOptions(config: Config): ValidateOptions {
   const { failsafe, names, interfaceGroups, nodeCIDRs, featureGates, egress, rollout } = config;
-  const { endpointsWithoutPods } = config;
+  const { endpointsWithoutPods, startupTaint } = config;
   return {
     failsafe: failsafe.ingress,
     believesAnyServer: believesAnyServer(names),
     interfaceGroups: Object.keys(interfaceGroups),
     nodeCIDRs,
+    startupTaint,
     endpointsWithoutPods,
     egress: featureGates.EgressGateway === true,
     egressConfig: egress,

@@ -8,13 +8,13 @@ import {
 } from '../config.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { canonicalCidr, checkCidr, checkCidrs } from './ipblock.ts';
-import { isDnsLabel, isSubdomain } from './names.ts';
+import { checkLabelKey, isDnsLabel, isSubdomain } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 import { checkPort } from './service.ts';
 
 /**
- * Checks of interfaceGroupFile, masquerade, nodeCIDRs, names and log that the schema cannot
- * express.
+ * Checks of interfaceGroupFile, masquerade, nodeCIDRs, startupTaint, names and log that the schema
+ * cannot express.
  */
 export function checkSettings(raw: FieldMap, found: Findings): void {
   checkPath(raw.interfaceGroupFile, ['interfaceGroupFile'], 'or "" for none', found);
@@ -25,6 +25,9 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   checkCidrs(asFields(raw.masquerade)?.except, ['masquerade', 'except'], found);
   checkCidrs(raw.nodeCIDRs, ['nodeCIDRs'], found);
   checkServices(raw.endpointsWithoutPods, found);
+  const { startupTaint } = raw;
+  if (typeof startupTaint === 'string' && startupTaint !== '')
+    checkLabelKey(startupTaint, ['startupTaint'], found);
   checkCidrs(asFields(raw.boot)?.ssh, ['boot', 'ssh'], found);
   const failsafe = asFields(raw.failsafe) ?? {};
   checkCidrs(failsafe.loadBalancers, ['failsafe', 'loadBalancers'], found);

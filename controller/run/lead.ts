@@ -1,5 +1,6 @@
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { NodeReport } from '../../apis/node-report.ts';
+import type { GateValue } from '../../apis/stream.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { HeartbeatProcess } from '../heartbeat/heartbeat-process.ts';
 import type { PeerPlaces } from '../heartbeat/messages.ts';
@@ -45,6 +46,8 @@ export class ControllerLead {
       request: view.api.general.request,
       log,
       rollout: config.rollout,
+      startupTaint: config.startupTaint,
+      reports: view.reports,
       versions: view.versions,
       extension: view.extension,
       isLeader: () => this.isLeader(),
@@ -59,7 +62,7 @@ export class ControllerLead {
       clock,
       announce: (note) => this.statuses.gateUnset(note),
     });
-    if (context.gate !== null) this.statuses.keeper.gate(context.gate);
+    if (context.gate !== null) this.#gate(context.gate);
     this.#listen();
     view.watches.follow((following) => this.#follow(following));
   }
@@ -98,8 +101,14 @@ export class ControllerLead {
     this.#bus.on('leaseReleased', () => this.heartbeats.tryNow());
     this.#bus.on('gate', (name, value) => {
       this.unsetGates.set(name, value);
-      if (name === 'NodeNetworkPolicy') statuses.keeper.gate(value);
+      if (name === 'NodeNetworkPolicy') this.#gate(value);
     });
+  }
+
+  /** The value of the feature gate NodeNetworkPolicy. */
+  #gate(value: GateValue): void {
+    this.statuses.keeper.gate(value);
+    this.statuses.startupTaints.gate(value);
   }
 
   #published({ snapshot, compiled, revision }: PublishedSnapshot): void {
@@ -114,6 +123,7 @@ export class ControllerLead {
     nodeEvents.receive(report, before);
     keeper.report(report);
     rollouts.reported();
+    this.statuses.startupTaints.reported(report.node);
     this.statuses.extension?.report(report);
   }
 

@@ -5,6 +5,7 @@ import type { Log } from '../../lib/process/log.ts';
 import type { ControllerExtension, LeadExtension, LeadOptions } from '../extension/extension.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
+import type { NodeReports } from '../publish/node-reports.ts';
 import { RolloutKeeper } from '../rollout/keeper.ts';
 import type { NodeVersions } from '../rollout/node-versions.ts';
 import { AntreaController, type AntreaStatus } from '../status/antrea-status.ts';
@@ -14,6 +15,7 @@ import { GUARDRAIL_TARGET, GUARDRAIL_TIMES, GuardrailKeeper } from '../status/gu
 import { StatusKeeper } from '../status/keeper.ts';
 import { NodeEvents } from '../status/node-events.ts';
 import { rolloutWriter } from '../status/policy-versions.ts';
+import { StartupTaints } from '../status/startup-taints.ts';
 import {
   ANTREA_TARGET,
   POLICY_TARGET,
@@ -31,6 +33,9 @@ interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity
   readonly log: Log;
   /** As configured. */
   readonly rollout: RolloutSettings | null;
+  /** As configured. */
+  readonly startupTaint: string;
+  readonly reports: Pick<NodeReports, 'get'>;
   readonly versions: Pick<NodeVersions, 'served'>;
   /** Whether it is certain that no other process leads. */
   readonly isLeader: () => boolean;
@@ -47,6 +52,7 @@ export class PolicyStatuses {
   readonly rollouts: RolloutKeeper;
   readonly guardrails: GuardrailKeeper;
   readonly definitions: DefinitionKeeper;
+  readonly startupTaints: StartupTaints;
   /** Events by the reports of nodes. */
   readonly nodeEvents: NodeEvents;
   readonly #failures: FailureEvents;
@@ -96,6 +102,13 @@ export class PolicyStatuses {
       request,
       clock,
       log,
+    });
+    this.startupTaints = new StartupTaints({
+      taint: options.startupTaint,
+      request: asLeader,
+      clock,
+      log,
+      report: (node) => options.reports.get(node),
     });
     this.#antreaWriter = statusWriter(asLeader, clock, events, ANTREA_TARGET);
     this.keeper = new StatusKeeper({
@@ -149,6 +162,7 @@ export class PolicyStatuses {
   publish(snapshot: Snapshot, compiled: Compiled, revision: string): void {
     this.keeper.publish(snapshot, compiled, revision);
     this.definitions.publish(snapshot);
+    this.startupTaints.publish(snapshot.objects.nodes);
   }
 
   /** If false, drops pending writes. What the extension decides waits for no policy's status. */
@@ -156,7 +170,7 @@ export class PolicyStatuses {
     this.rollouts.lead(leads);
     const decided = this.extension?.lead(leads);
     this.#antrea.lead(leads);
-    const keepers = [this.keeper, this.guardrails, this.definitions];
+    const keepers = [this.keeper, this.guardrails, this.definitions, this.startupTaints];
     await Promise.all([decided, ...keepers.map((one) => one.lead(leads))]);
   }
 

@@ -25,6 +25,7 @@ const VALUES: Readonly<Record<string, string>> = {
   'components/monitoring': 'prometheusRule.enabled=true',
   'components/dashboards': 'dashboards.enabled=true',
   'components/no-aggregated-api': 'aggregatedAPI=false',
+  'components/startup-taint': 'agentConfig.startupTaint=nodewall.io/agent-not-ready',
   'components/priority-quota': 'priorityQuota.enabled=true',
   'components/selinux': 'seLinux.enabled=true',
   'components/openshift': 'openShift.enabled=true',

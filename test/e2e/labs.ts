@@ -116,7 +116,8 @@ const ZONE = { 'topology.kubernetes.io/zone': 'a' };
 /** One controller, and four agents that are simulated: what nodes report, and what comes of it. */
 export const simulated = new SharedLab(async () => {
   const nodes = { n1: ZONE, n2: ZONE, n3: ZONE, n4: ZONE };
-  const bed = await startRolloutBed({ nodes, controllers: 1 });
+  const config = 'startupTaint: nodewall.io/agent-not-ready';
+  const bed = await startRolloutBed({ nodes, controllers: 1, config });
   for (const node of bed.nodes) node.start();
   await bed.leader();
   return bed;

@@ -70,6 +70,7 @@ const READERS: Readonly<Record<string, string>> = {
   'controller/status/failure-events.ts': 'a time that is shown: of an Event',
   'controller/status/guardrail-keeper.ts': 'a time that is shown: of a condition',
   'controller/status/keeper.ts': 'a time that is shown: of a condition',
+  'controller/status/startup-taints.ts': 'expiry: of reports',
   'controller/watch/cluster/reflector.ts': 'a time that is shown: of the last event, in the metrics',
   'controller/watch/cluster/transport.ts': 'a date that the API server sends (Retry-After)',
   'controller/watch/file-state.ts': 'compared with a file time: a file in the future is read again',

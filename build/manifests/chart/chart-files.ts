@@ -29,6 +29,7 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
   'components/monitoring': '.Values.prometheusRule.enabled',
   'components/dashboards': '.Values.dashboards.enabled',
   'components/no-aggregated-api': 'not .Values.aggregatedAPI',
+  'components/startup-taint': '.Values.agentConfig.startupTaint',
   'components/priority-quota': '.Values.priorityQuota.enabled',
   // Component openshift includes this one.
   'components/selinux': 'or .Values.seLinux.enabled .Values.openShift.enabled',

@@ -4,8 +4,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -33,8 +33,12 @@ func main() {
 }
 
 func judge() error {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
 	var object unstructured.Unstructured
-	if err := json.NewDecoder(os.Stdin).Decode(&object.Object); err != nil {
+	if err := object.UnmarshalJSON(text); err != nil {
 		return err
 	}
 	result, err := status.Compute(&object)
