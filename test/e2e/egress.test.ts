@@ -187,7 +187,7 @@ spec: {nodeName: n1, containers: [{name: c, image: none}]}
       'the policy is realized',
       async () =>
         conditions(await policy('web')) ===
-        'Accepted=True/Valid AddressAllocated=True/Allocated Realized=True/Realized',
+        'Accepted=True/Valid AddressAllocated=True/Allocated Realized=True/Realized Ready=True/Realized',
     );
     const source = await view(one, 'n1');
     assert.deepEqual(Object.keys(source.sources), ['10.1.0.1']);
