@@ -7,9 +7,6 @@ import {
   OWN_NETWORK,
 } from '../../apis/egress/netstate.ts';
 
-/** The interface beside the tunnel on which addresses may be; whoever uses them must make it. */
-export const UPLINK = 'uplink';
-
 const LINK = 'nodewall-egress';
 const MASK = 0x7f00_0000;
 const [TABLES] = OWN_NETWORK.tables;
@@ -58,11 +55,11 @@ export const netstates: fc.Arbitrary<Netstate> = fc
 function toNetstate(choices: Choices): Netstate {
   const { hasLink, isV6, mac, mtu, group, looseFilter, addresses } = choices;
   const taken = addresses.flatMap((number) => [
-    { link: UPLINK, address: `192.0.2.${number}`, prefixLength: 32 },
-    { link: UPLINK, address: `2001:db8::${number}`, prefixLength: 128 },
+    { link: LINK, address: `192.0.2.${number}`, prefixLength: 32 },
+    { link: LINK, address: `2001:db8::${number}`, prefixLength: 128 },
   ]);
   const nothing = { links: [], peers: [], neighbours: [], nexthops: [], routes: [], rules: [], sysctls: [] };
-  if (!hasLink) return { ...nothing, addresses: taken };
+  if (!hasLink) return { ...nothing, addresses: [] };
   const remote = (number: number): string => (isV6 ? `fd00::${number}` : `10.0.0.${number}`);
   const { id, port } = OWN_NETWORK.vxlan;
   const peers = choices.peers.flatMap((end, i) => (end === 0 ? [] : [{ number: i + 1, end: 10 * end + i }]));

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { NetstateResult } from '../../agent/egress/apply/kernel-object.ts';
 import { type NetNexthop, type NetRule, type Netstate, OWN_NETWORK } from '../../apis/egress/netstate.ts';
-import { UPLINK } from '../generate/netstate.ts';
 import type { Namespace } from '../netns/namespace.ts';
 
 const LINK = 'nodewall-egress';
@@ -66,7 +65,7 @@ function shown(lists: readonly (readonly Shown[])[], filter: string): string[] {
       );
     }),
     ...addresses
-      .filter((it) => own(it) || it.ifname === UPLINK)
+      .filter(own)
       .flatMap(({ ifname, addr_info }) =>
         (addr_info ?? [])
           .filter(({ local }) => !local.startsWith('fe80:'))

@@ -88,12 +88,10 @@ function fromLink(link: RouteLink, raw: RouteObject): KernelObject | null {
 
 /** All addresses on our links are ours, but for those that the kernel makes itself. */
 function fromAddress(it: RouteAddress, names: LinkNames, raw: RouteObject): KernelObject | null {
-  const { prefixLength, protocol, noPrefixRoute, deprecated } = it;
-  const name = names.get(it.link);
-  const link = name ?? `link ${it.link}`;
+  const { prefixLength, noPrefixRoute, deprecated } = it;
+  const link = names.get(it.link);
   const address = addressText(it.address);
-  const isOnOurs = name !== undefined && isOwnLinkName(name) && !address.startsWith('fe80:');
-  if (protocol !== PROTOCOL && !isOnOurs) return null;
+  if (link === undefined || !isOwnLinkName(link) || address.startsWith('fe80:')) return null;
   const odd = [
     ...(noPrefixRoute === isSingleAddress(address, prefixLength)
       ? []
