@@ -336,6 +336,13 @@ dataplane: iptables
     assert.deepEqual(lines('interfaceGroups: {none: 0}'), []);
   });
 
+  it('reports what is no key of a taint in startupTaint', () => {
+    assert.deepEqual(lines("startupTaint: ''"), []);
+    const [line = '', ...more] = lines('startupTaint: nodewall.io/not ready');
+    assert.match(line, /^c\.yaml:1: startupTaint: "nodewall\.io\/not ready" is not a valid label key/);
+    assert.deepEqual(more, []);
+  });
+
   it('reports what is no Service in endpointsWithoutPods', () => {
     assert.deepEqual(lines('endpointsWithoutPods: [shop/db, db, a/b/c, Shop/db, 5]'), [
       'c.yaml:1: endpointsWithoutPods[4]: must be text, not 5; put it in quotes',

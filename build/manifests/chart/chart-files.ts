@@ -19,6 +19,7 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
   'overlays/fail-closed': '.Values.webhooks.failClosed',
   'overlays/certmanager': '.Values.certManager.enabled',
   'overlays/iptables': 'eq (.Values.agentConfig.dataplane | default "nftables") "iptables"',
+  'overlays/startup-taint': '.Values.agentConfig.startupTaint',
   'components/admission-policies': 'eq .Values.admission "policies"',
   'components/boot': '.Values.boot.enabled',
   'components/egress': '.Values.egress.enabled',
@@ -29,7 +30,6 @@ export const CONDITIONS: Readonly<Record<string, string>> = {
   'components/monitoring': '.Values.prometheusRule.enabled',
   'components/dashboards': '.Values.dashboards.enabled',
   'components/no-aggregated-api': 'not .Values.aggregatedAPI',
-  'components/startup-taint': '.Values.agentConfig.startupTaint',
   'components/priority-quota': '.Values.priorityQuota.enabled',
   // Component openshift includes this one.
   'components/selinux': 'or .Values.seLinux.enabled .Values.openShift.enabled',

@@ -31,7 +31,7 @@ describe('a startup taint, on a real API server', function () {
     const said = 'cannot remove the startup taint of a node; trying again';
     await until('the log says so', async () => bed.logs().includes(said), { detail: bed.logs });
     assert.ok((await keys()).includes('nodewall.io/agent-not-ready'));
-    await bed.cluster.apply(readSource('deploy/kustomize/components/startup-taint/taints.yaml'));
+    await bed.cluster.apply(readSource('deploy/kustomize/overlays/startup-taint/taints.yaml'));
     const rest = async () => (await keys()).join() === 'example.com/gpu';
     await until('it is removed', rest, { limit: 30_000, detail: bed.logs });
     await taint();
