@@ -96,7 +96,7 @@ describe('deploy', () => {
 
   it('configures agents with valid settings', () => {
     const paths = globSync('deploy/kustomize/**/agent-config.yaml', { cwd: ROOT });
-    assert.equal(paths.length, 3);
+    assert.equal(paths.length, 4);
     for (const path of paths)
       assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
