@@ -234,7 +234,7 @@ export const WORKLOADS: readonly UninstalledObject[] = [
   object('DaemonSet', `${APPS}/daemonsets/nodewall-agent`),
 ];
 
-/** Objects of the components admission-policies and no-aggregated-api, if they are installed. */
+/** Objects of components and overlays that are outside of the namespace, if they are installed. */
 const OF_COMPONENTS: readonly UninstalledObject[] = [
   ...admissionPolicies()
     .toReversed()

@@ -7,8 +7,12 @@ import { ROOT } from '../test/structure/source-file.ts';
 import { DEFINITIONS, REST, WEBHOOKS, WORKLOADS } from './uninstall.ts';
 
 const BASE = join(ROOT, 'deploy/kustomize/base');
-/** Components with objects outside of the namespace. */
-const COMPONENTS = ['admission-policies/policies.yaml', 'no-aggregated-api/view-for-controllers.yaml'];
+/** Those of components and overlays that are outside of the namespace. */
+const OTHERS = [
+  'components/admission-policies/policies.yaml',
+  'components/no-aggregated-api/view-for-controllers.yaml',
+  'overlays/startup-taint/taints.yaml',
+];
 /** Deleted with the namespace. */
 const SYSTEM = 'nodewall-system';
 
@@ -24,12 +28,12 @@ describe('the objects that nodewall uninstall deletes', () => {
   const files = resources.flatMap((path) =>
     path.endsWith('.yaml') ? [path] : globSync(`${path}/*.yaml`, { cwd: BASE }),
   );
-  const ofComponents = COMPONENTS.map((path) => `../components/${path}`);
-  const installed = [...files, ...ofComponents].flatMap((file) =>
+  const others = OTHERS.map((path) => `../${path}`);
+  const installed = [...files, ...others].flatMap((file) =>
     parseAllDocuments(readFileSync(join(BASE, file), 'utf8')).map((one) => one.toJS() as Manifest),
   );
 
-  it('are those of the base and of components, and the APIService', () => {
+  it('are those of the base, of components and overlays, and the APIService', () => {
     const expected = installed
       .filter(({ kind, metadata }) => metadata.namespace !== SYSTEM || /^(Deployment|DaemonSet)$/.test(kind))
       .map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
