@@ -4,13 +4,20 @@ import { parseEgressFlow, parseFlow } from './flow.ts';
 describe('an address of a flow', () => {
   const FLOW = { direction: 'ingress', protocol: 'tcp', dstPort: 22 };
 
-  it('is refused as an IPv4-mapped one, with the one to write', () => {
-    for (const field of ['src', 'dst', 'originalDst']) {
-      const wanted = `${field}: ::ffff:10.1.0.9 is IPv4-mapped, and no packet has such an address; write 10.1.0.9`;
-      assert.throws(() => parseFlow({ ...FLOW, [field]: '::ffff:10.1.0.9' }), new TypeError(wanted));
-    }
-    const egress = { traffic: 'Egress', src: '10.1.0.9', dst: '::ffff:a01:9' } as const;
-    assert.throws(() => parseEgressFlow(egress), /dst: ::ffff:a01:9 is IPv4-mapped/);
+  it('is read as IPv4 where it is IPv4-mapped, as programs log it', () => {
+    const MAPPED = ['::ffff:10.1.0.9', '::FFFF:a01:9', '0:0:0:0:0:ffff:10.1.0.9'];
+    for (const field of ['src', 'dst', 'originalDst'])
+      for (const text of MAPPED)
+        assert.deepEqual(parseFlow({ ...FLOW, [field]: text }), { ...FLOW, [field]: '10.1.0.9' });
+    const egress = { traffic: 'Egress', src: '10.1.0.9' } as const;
+    for (const dst of MAPPED)
+      assert.deepEqual(parseEgressFlow({ ...egress, dst }), { ...egress, dst: '10.1.0.9' });
+    const flow = parseFlow({ ...FLOW, src: '::ffff:10.1.0.9', dst: '10.0.0.1' });
+    assert.deepEqual([flow.src, flow.dst], ['10.1.0.9', '10.0.0.1']);
+    assert.throws(
+      () => parseFlow({ ...FLOW, src: '::ffff:10.1.0.9', dst: 'fd00::1' }),
+      /not of one IP family/,
+    );
   });
 
   it('is any other', () => {

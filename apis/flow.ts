@@ -2,7 +2,7 @@
  * A connection as `explain` is asked about it, and the answer. The shapes are those of the command
  * line.
  */
-import { BITS, formatAddress, ipv4Of, parseAddress } from '../lib/net/address.ts';
+import { parseAddress, unmappedText } from '../lib/net/address.ts';
 import type { EgressFlow } from './egress/flow.ts';
 import type { RuleAction } from './objects.ts';
 import { BOOLEAN, closed, either, integer, type Of, oneOf, type Shape, text, where } from './schema/shape.ts';
@@ -119,8 +119,9 @@ export function isEgressFlow(raw: unknown): raw is { readonly traffic: 'Egress' 
 const MOST_PROBLEMS = 10;
 
 /**
- * Checks parsed JSON whose `traffic` is Egress. Throws a TypeError that lists the problems, ten at
- * most, and the valid values. `"direction": "egress"` is accepted and says nothing.
+ * Checks parsed JSON whose `traffic` is Egress; an IPv4-mapped address is read as IPv4. Throws a
+ * TypeError that lists the problems, ten at most, and the valid values. `"direction": "egress"` is
+ * accepted and says nothing.
  */
 export function parseEgressFlow(raw: object): EgressFlow {
   const problems: string[] = [];
@@ -134,15 +135,15 @@ export function parseEgressFlow(raw: object): EgressFlow {
     problems.push(
       'pod, src: exactly one of the two is required: "namespace/name" of a pod, or an IP address',
     );
-  const flow = raw as EgressFlow;
+  const flow = unmapped(raw as EgressFlow, ['src', 'dst']);
   if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst']));
   if (problems.length > 0) throw new TypeError(problems.join('; '));
   return flow;
 }
 
 /**
- * Checks parsed JSON and returns it as a flow. Throws a TypeError that lists the problems, ten at
- * most, and the valid values.
+ * Checks parsed JSON and returns it as a flow; an IPv4-mapped address is read as IPv4. Throws a
+ * TypeError that lists the problems, ten at most, and the valid values.
  */
 export function parseFlow(raw: unknown): Flow {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
@@ -156,11 +157,25 @@ export function parseFlow(raw: unknown): Flow {
     if (problem !== null && problems.push(problem) === MOST_PROBLEMS) break;
   }
   if (!('direction' in raw)) problems.push('direction: is required, "ingress" or "egress"');
-  const flow = raw as Flow;
-  if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst', 'originalDst']));
+  const flow = unmapped(raw as Flow, ADDRESS_FIELDS);
+  if (problems.length === 0) problems.push(...familyProblems(flow, ADDRESS_FIELDS));
   if (flow.untracked === true) problems.push(...NAT_FIELDS.flatMap((field) => untrackedProblem(flow, field)));
   if (problems.length > 0) throw new TypeError(problems.join('; '));
   return flow;
+}
+
+const ADDRESS_FIELDS = ['src', 'dst', 'originalDst'] as const;
+
+/**
+ * The flow with IPv4 for IPv4-mapped addresses (::ffff:192.0.2.1): programs log these for IPv4 on a
+ * socket of IPv6, and packets have the IPv4 address.
+ */
+function unmapped<K extends string, F extends Partial<Record<K, string>>>(flow: F, fields: readonly K[]): F {
+  const changed = fields.flatMap((field): [K, string][] => {
+    const text: unknown = flow[field];
+    return typeof text === 'string' && unmappedText(text) !== text ? [[field, unmappedText(text)]] : [];
+  });
+  return changed.length === 0 ? flow : { ...flow, ...Object.fromEntries(changed) };
 }
 
 /** Fields that only the kernel's connection tracking knows. */
@@ -185,13 +200,9 @@ function familyProblems<K extends string>(flow: Partial<Record<K, string>>, fiel
 function fieldProblem(field: string, value: unknown, of: string, fields: FieldShapes): string | null {
   const shape = Object.hasOwn(fields, field) ? fields[field] : undefined;
   if (shape === undefined) return `${field}: unknown field; ${of} has ${Object.keys(fields).join(', ')}`;
-  if (!shape.accepts(value))
-    return `${field}: ${JSON.stringify(value)} is not valid; must be ${shape.wanted}`;
-  const address = shape === ADDRESS && String(value).includes(':') ? parseAddress(String(value)) : null;
-  const mapped = address === null ? null : ipv4Of({ ...address, length: BITS[address.family] });
-  return mapped === null
+  return shape.accepts(value)
     ? null
-    : `${field}: ${value} is IPv4-mapped, and no packet has such an address; write ${formatAddress(mapped)}`;
+    : `${field}: ${JSON.stringify(value)} is not valid; must be ${shape.wanted}`;
 }
 
 /** IP protocol numbers (IANA) of the protocols that policies name. */

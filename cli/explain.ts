@@ -94,7 +94,7 @@ async function inForce(options: ExplainOptions): Promise<Answerer> {
     const flow = readFlow(text, where, config);
     if (flow.traffic === 'Egress')
       throw new CommandError(EXIT.usage, `${where}: flows of traffic Egress need --manifests`);
-    const query = new URLSearchParams({ flow: text });
+    const query = new URLSearchParams({ flow: JSON.stringify(flow) });
     const here = () => answerHere(flow).catch(withoutState);
     const { node, explanation } = await fromNode(options, 'explanation', query, here);
     const shown = printableTexts(explanation);

@@ -141,6 +141,13 @@ export function ipv4Of({ family, value, length }: Cidr): Cidr | null {
   return { family: 4, value: value & 0xffff_ffffn, length: length - 96 };
 }
 
+/** An IPv4-mapped address in the form of IPv4; any other text as it is. */
+export function unmappedText(text: string): string {
+  const address = text.includes(':') ? parseAddress(text) : null;
+  const mapped = address === null ? null : ipv4Of({ ...address, length: BITS[address.family] });
+  return mapped === null ? text : formatAddress(mapped);
+}
+
 /** Formats as `address/length`; a single address without its length. */
 export function formatCidr(cidr: Cidr): string {
   const address = formatAddress(cidr);
