@@ -7,6 +7,7 @@ import { compile } from '../controller/compile/compile.ts';
 import type { LeftOutEndpoints } from '../controller/compile/service-set.ts';
 import { checkGuardrails, withGuardrails } from '../controller/difference/guardrails.ts';
 import { loadManifests, type PolicyPlaces } from '../controller/watch/manifests.ts';
+import { dualStackNodes, oneFamilyWarnings } from '../controller/webhook/family-risks.ts';
 import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
 import {
   closedProbeWarnings,
@@ -82,6 +83,7 @@ function closedProblems(
 ): Problem[] {
   const by = masquerader(objects, masquerade);
   const leftOut = leftOutEndpoints(objects);
+  const dual = dualStackNodes(objects);
   return objects.policies.flatMap((policy) =>
     [
       ...podAccessWarnings(policy, objects, failsafe.ingress),
@@ -91,6 +93,7 @@ function closedProblems(
       ...serviceWarnings(policy, objects),
       ...hiddenPodWarnings(policy, objects, by),
       ...groupNodeWarnings(policy, objects),
+      ...oneFamilyWarnings(policy, objects, dual),
     ].map((text): Problem => {
       const [path = '', ...words] = text.split(': ');
       const { kind, name } = policy;

@@ -1,3 +1,5 @@
+import { FAMILIES, type Family, familyOf } from '../../lib/net/address.ts';
+import { isDenial } from '../compiled.ts';
 import type { FailsafeEntry } from '../config.ts';
 import type { ClusterNetworkPolicySpec, NetworkPolicyPeer, Rule } from '../objects.ts';
 import { type FieldPath, type Findings, formatPath } from './problem.ts';
@@ -62,9 +64,9 @@ function warn(
 const SSH = 22;
 
 /**
- * Warns if a policy's blanket Drop or Reject closes SSH for all peers: the rule names no ports or
- * protocols and matches any address, no earlier rule of the policy allows or passes SSH, and the
- * failsafe list does not cover it.
+ * Warns if a policy's blanket Drop or Reject closes SSH for all peers, or for those of one family:
+ * the rule names no ports or protocols and matches any address, no earlier rule of the policy
+ * allows or passes SSH, and the failsafe list does not cover it.
  */
 export function checkSsh(
   spec: ClusterNetworkPolicySpec,
@@ -77,28 +79,30 @@ export function checkSsh(
     failsafe.some(({ protocol, ports: [first, last] }) => protocol === 'tcp' && first <= SSH && SSH <= last)
   )
     return;
+  let open: readonly Family[] = FAMILIES;
   for (const [index, rule] of (spec.ingress ?? []).entries()) {
-    if (allowsSsh(rule)) return;
-    if (!isBlanket(rule)) continue;
+    if (allowsSsh(rule) || open.length === 0) return;
+    const blanket = blanketFamilies(rule);
+    const closed = open.filter((family) => blanket.includes(family));
+    if (closed.length === 0) continue;
+    const over = closed.length === FAMILIES.length ? '' : ` over IPv${closed.join()}`;
     found.warning(
       ['spec', 'ingress', index],
-      `closes SSH (TCP port 22) too; to keep it open add {protocol: TCP, port: 22, peers: [your CIDRs]} to failsafe.ingress ` +
+      `closes SSH (TCP port 22)${over} too; to keep it open add {protocol: TCP, port: 22, peers: [your CIDRs]} to failsafe.ingress ` +
         'of the configuration, or allow it in a rule before this one',
     );
-    return;
+    open = open.filter((family) => !closed.includes(family));
   }
 }
 
-function isBlanket(rule: Rule): boolean {
-  return (
-    (rule.action === 'Drop' || rule.action === 'Reject') &&
-    namesNoService(rule) &&
-    (rule.from ?? [{}]).some(isAnybody)
-  );
-}
-
-function isAnybody(peer: NetworkPolicyPeer): boolean {
-  return 'ipBlock' in peer ? peer.ipBlock.cidr.endsWith('/0') : Object.keys(peer).length === 0;
+/** The families that a rule denies as a whole. */
+function blanketFamilies(rule: Rule): readonly Family[] {
+  if (!isDenial(rule.action) || !namesNoService(rule)) return [];
+  return (rule.from ?? [{}]).flatMap((peer) => {
+    if (!('ipBlock' in peer)) return Object.keys(peer).length === 0 ? FAMILIES : [];
+    const { cidr } = peer.ipBlock;
+    return cidr.endsWith('/0') ? familyOf(cidr) : [];
+  });
 }
 
 function allowsSsh(rule: Rule): boolean {

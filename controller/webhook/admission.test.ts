@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import {
+  type ClusterGroup,
+  type ClusterNetworkPolicy,
+  NO_OBJECTS,
+  type Node,
+  type Tier,
+} from '../../apis/objects.ts';
 import { LONGEST_SPEC } from '../../apis/policy-status.ts';
 import type { RolloutDecision } from '../../apis/rollout.ts';
 import { validateObject } from '../../apis/validate/object.ts';
@@ -27,6 +33,7 @@ function worldOf(objects: readonly object[], more: Partial<AdmissionWorld> = {})
       policies: of<ClusterNetworkPolicy>('ClusterNetworkPolicy'),
       groups: of<ClusterGroup>('ClusterGroup'),
       tiers: of<Tier>('Tier'),
+      nodes: of<Node>('Node'),
     },
     failsafe: DEFAULT_CONFIG.failsafe,
     believesAnyServer: false,
@@ -501,6 +508,20 @@ describe('admit', () => {
     const antrea = { ...policy('p', { priority: 0 }), apiVersion: 'crd.antrea.io/v1beta1' };
     assert.equal(create(antrea).rejection, null);
     assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).rejection, null);
+  });
+
+  it('warns about rules for one IP family, by the Nodes', () => {
+    const status = {
+      addresses: ['192.0.2.1', '2001:db8::1'].map((address) => ({ type: 'InternalIP', address })),
+    };
+    const world = worldOf([{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' }, status }]);
+    const rule = { action: 'Allow', from: [{ ipBlock: { cidr: '10.0.0.0/8' } }] };
+    const { warnings } = create(policy('p', { ingress: [rule] }), world);
+    assert.match(
+      warnings.join(),
+      /^spec\.ingress\[0\]: has peers of IPv4 alone, so it does not open IPv6, which n has/,
+    );
+    assert.deepEqual(create(policy('p', { ingress: [rule] })).warnings, []);
   });
 
   it('warns about SSH, the failsafe list and missing Services', () => {

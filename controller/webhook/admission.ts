@@ -28,6 +28,7 @@ import {
   type RelatedProblem,
   unstagedWarnings,
 } from './deletion.ts';
+import { dualStackNodes, oneFamilyWarnings } from './family-risks.ts';
 import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import {
   type Admission,
@@ -327,6 +328,7 @@ function policyWarnings(
     ...serviceWarnings(policy, objects ?? NO_OBJECTS),
     ...hiddenPodWarnings(policy, objects ?? NO_OBJECTS, masquerader),
     ...groupNodeWarnings(policy, objects ?? NO_OBJECTS),
+    ...oneFamilyWarnings(policy, objects ?? NO_OBJECTS, dualStackNodes(objects ?? NO_OBJECTS)),
     ...(objects === null ? [] : podAccessWarnings(policy, objects, failsafe.ingress)),
   ];
 }

@@ -198,14 +198,12 @@ function dnsCaches({ nodes, services }: PodAccessObjects): Target[] {
   return [{ nodes: nodes.slice(0, MOST_NODES), protocol: 'UDP', ports: [53], closed }];
 }
 
-/** The objects that a warning needs, with the same result: a few of thousands. */
+/** The pods and slices that a warning needs beside all Nodes, with the same result: a few. */
 export function podAccessObjects(
   objects: PodAccessObjects,
-): Pick<PodAccessObjects, 'nodes' | 'pods' | 'endpointSlices'> {
-  const targets = [apiServers(objects), ...dnsCaches(objects)].flatMap(({ nodes }) => nodes);
-  const needed = new Set<Node | Pod>([...targets, ...networkSources(objects)]);
+): Pick<PodAccessObjects, 'pods' | 'endpointSlices'> {
+  const needed = new Set<Node | Pod>(networkSources(objects));
   return {
-    nodes: objects.nodes.filter((node) => needed.has(node)),
     pods: objects.pods.filter((pod) => needed.has(pod)),
     endpointSlices: apiServerSlices(objects.endpointSlices),
   };

@@ -64,7 +64,7 @@ describe('the mirror of the world', () => {
     );
   });
 
-  it('sends of the pods and Nodes only those that a warning needs', () => {
+  it('sends of the pods only those that a warning needs, and all Nodes', () => {
     const pods = Array.from({ length: 5000 }, (_, index) => ({
       kind: 'Pod' as const,
       namespace: 'n',
@@ -77,7 +77,8 @@ describe('the mirror of the world', () => {
     const nodes = [
       { kind: 'Node' as const, name: 'a', labels: {}, addresses: [], podCIDRs: ['10.0.0.0/24'] },
     ];
-    assert.equal(send(worldOf({ pods, nodes })), 1);
+    const others = ['b', 'c'].map((name) => fakeNode(name, ['192.0.2.1', '2001:db8::1']));
+    assert.equal(send(worldOf({ pods, nodes: [...nodes, ...others] })), 3);
     assert.deepEqual(receiver.lists().pods, []);
   });
 

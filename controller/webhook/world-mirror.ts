@@ -37,9 +37,9 @@ export function worldChanges(): (world: AdmissionWorld) => Iterable<NamedChange>
 
 /** Keeps the few of 100,000 pods that an admission needs. */
 function reduced(objects: AdmissionObjects, hasEgress: boolean): ClusterObjects {
-  const { policies, guardrails, groups, tiers, services } = objects;
-  const all = { policies, guardrails, groups, tiers, services, ...podAccessObjects(objects) };
+  const { policies, guardrails, groups, tiers, services, nodes } = objects;
+  const all = { policies, guardrails, groups, tiers, services, nodes, ...podAccessObjects(objects) };
   if (!hasEgress) return { ...NO_OBJECTS, ...all };
-  const { nodes, namespaces, egressGateways, egressPolicies, insideNetworks } = objects;
-  return { ...all, nodes, namespaces, egressGateways, egressPolicies, insideNetworks };
+  const { namespaces, egressGateways, egressPolicies, insideNetworks } = objects;
+  return { ...all, namespaces, egressGateways, egressPolicies, insideNetworks };
 }

@@ -45,6 +45,32 @@ describe('nodewall validate', function () {
     assert.doesNotMatch((await hosted(...at('validate', '--config', config))).stdout, /selects pods/);
   });
 
+  it('says which family a rule leaves open, or does not open, where a Node has both', async () => {
+    const from = [{ ipBlock: { cidr: '0.0.0.0/0' } }];
+    const { spec: before, ...policy } = closing('a', 80) as { spec: object };
+    const ingress = [
+      { action: 'Allow', from: [{ ipBlock: { cidr: '10.0.0.0/8' } }], ports: [{ port: 443 }] },
+      { action: 'Drop', from },
+    ];
+    await folder.write('a.json', [{ ...policy, spec: { ...before, ingress } }]);
+    await folder.write('node.yaml', [NODE]);
+    const severed = (await hosted(...at('validate'))).stdout;
+    assert.match(severed, /ingress\[1\]: warning: closes SSH \(TCP port 22\) over IPv4 too;/);
+    assert.doesNotMatch(severed, /IPv6/);
+    const addresses = [...NODE.status.addresses, { type: 'InternalIP', address: '2001:db8::11' }];
+    await folder.write('node.yaml', [{ ...NODE, status: { addresses } }]);
+    const { status, stdout } = await hosted(...at('validate'));
+    assert.equal(status, 0);
+    assert.match(
+      stdout,
+      /ingress\[0\]: warning: has peers of IPv4 alone, so it does not open IPv6, which cp-1 has too;/,
+    );
+    assert.match(
+      stdout,
+      /ingress\[1\]: warning: has peers of IPv4 alone, so it leaves IPv6 open, which cp-1 has too;/,
+    );
+  });
+
   it('reads standard input, as behind kustomize build', async () => {
     const command = [NODEWALL, 'validate', '--manifests', '-'];
     const documents = [NODE, closing('a', 80)].map((one) => JSON.stringify(one)).join('\n---\n');
