@@ -344,7 +344,7 @@ describe('validateObject', () => {
       ['v1', 'ConfigMap'],
       ['serving.knative.dev/v1', 'Service'],
       ['discovery.k8s.io/v1beta1', 'EndpointSlice'],
-      ['crd.antrea.io/v1beta1', 'NetworkPolicy'],
+      ['crd.antrea.io/v1beta1', 'Traceflow'],
       ['policy.networking.k8s.io/v1alpha2', 'Other'],
       ['__proto__/v1', 'ClusterRole'],
       ['constructor', 'Node'],

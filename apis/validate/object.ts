@@ -5,6 +5,7 @@ import { asFields, type FieldMap, type FieldPath } from '../schema/json-schema.t
 import { podGroupsOf } from './applied-to.ts';
 import { EGRESS_KINDS, validateEgressKind, validateInsideNetworks } from './egress/kinds.ts';
 import { validateEndpointSlice, validateService } from './endpoints.ts';
+import { checkForeign, SHARED_KINDS } from './foreign.ts';
 import { validateGroup } from './group.ts';
 import { validateGuardrail } from './guardrail.ts';
 import { checkGatewayLabels } from './kubelet-labels.ts';
@@ -69,7 +70,7 @@ export function validateOptions(config: Config): ValidateOptions {
   };
 }
 
-const KINDS: readonly string[] = ['ClusterNetworkPolicy', 'Tier', 'ClusterGroup'];
+const OWN_KINDS: readonly string[] = [...SHARED_KINDS, 'Guardrail', ...EGRESS_KINDS];
 
 /**
  * Validates one Kubernetes object parsed from YAML, JSON or the API against everything that can be
@@ -123,7 +124,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const own = Object.keys(API_VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
-  warnOfForeignPolicy(apiVersion, kind, found);
+  checkForeign({ apiVersion, kind }, OWN_KINDS, found);
   return null;
 }
 
@@ -139,9 +140,12 @@ function validateOwn(
     found.notice([], 'is not read: the feature gate EgressGateway is off');
     return null;
   }
-  const kinds = isOurs ? [...KINDS, 'Guardrail', ...(egress ? EGRESS_KINDS : [])] : KINDS;
+  const kinds = isOurs ? [...SHARED_KINDS, 'Guardrail', ...(egress ? EGRESS_KINDS : [])] : SHARED_KINDS;
   const known = kinds.includes(kind);
-  if (!known && !isOurs) return null;
+  if (!known && !isOurs) {
+    checkForeign({ apiVersion: apiGroup, kind }, OWN_KINDS, found);
+    return null;
+  }
   const version = `${apiGroup}/${API_VERSIONS[apiGroup]}`;
   if (raw.apiVersion !== version) {
     found.error(['apiVersion'], `must be ${version}, not ${show(raw.apiVersion)}`);
@@ -165,51 +169,6 @@ function checkText(value: unknown, field: string, found: Findings): void {
   if (value === undefined || value === null || value === '') {
     found.error([field], 'is missing; every Kubernetes object has apiVersion and kind');
   } else if (typeof value !== 'string') found.error([field], `must be text, not ${show(value)}`);
-}
-
-/** That `nodewall migrate` translates. */
-const MIGRATED_GROUP = 'egressgateway.spidernet.io';
-
-/** Kinds of other projects that can be meant for Nodes, or are taken for such, by API group. */
-const FOREIGN_POLICIES: ReadonlyMap<string, ReadonlySet<string>> = new Map([
-  [
-    'policy.networking.k8s.io',
-    new Set(['ClusterNetworkPolicy', 'AdminNetworkPolicy', 'BaselineAdminNetworkPolicy']),
-  ],
-  ['projectcalico.org', new Set(['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'])],
-  ['crd.projectcalico.org', new Set(['GlobalNetworkPolicy', 'StagedGlobalNetworkPolicy'])],
-  ['cilium.io', new Set(['CiliumClusterwideNetworkPolicy'])],
-  ['ingressnodefirewall.openshift.io', new Set(['IngressNodeFirewall'])],
-  [
-    MIGRATED_GROUP,
-    new Set([
-      'EgressGateway',
-      'EgressPolicy',
-      'EgressClusterPolicy',
-      'EgressGatewayPolicy',
-      'EgressClusterInfo',
-    ]),
-  ],
-]);
-
-/**
- * Ignores other kinds, with a notice for policies of other projects, and a warning for a
- * ClusterNetworkPolicy in an API group that does not exist.
- */
-function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
-  const [group = ''] = apiVersion.split('/', 1);
-  if (FOREIGN_POLICIES.get(group)?.has(kind) === true) {
-    const instead =
-      group === MIGRATED_GROUP
-        ? '`nodewall migrate` translates it'
-        : 'docs/coming-from.md has what takes its place';
-    found.notice([], `is of ${group}, which nodewall does not read: it decides nothing here; ${instead}`);
-    return;
-  }
-  if (kind !== 'ClusterNetworkPolicy') return;
-  const versions = Object.entries(API_VERSIONS).map(([group, version]) => `${group}/${version}`);
-  const message = `${show(apiVersion)} is not read by nodewall, so this policy is ignored; nodewall reads ${versions.join(' and ')}`;
-  found.warning(['apiVersion'], message);
 }
 
 /** One object of a document, with its path there. */

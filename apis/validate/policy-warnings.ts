@@ -61,6 +61,16 @@ function warn(
   found.warning(first, message(others));
 }
 
+/** Names lists without rules: in other APIs such a list denies all. */
+export function checkEmptyLists(spec: ClusterNetworkPolicySpec, found: Findings): void {
+  for (const direction of ['ingress', 'egress'] as const) {
+    if (spec[direction]?.length !== 0) continue;
+    const message =
+      'is a list without rules, which decides nothing, as if it were absent; to deny all write the rule {action: Drop}';
+    found.notice(['spec', direction], message, { perKind: true });
+  }
+}
+
 const SSH = 22;
 
 /**

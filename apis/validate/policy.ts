@@ -8,7 +8,7 @@ import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from '
 import { checkNodePeers } from './kubelet-labels.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { APPLIED_TO_SCHEMA, peers, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
-import { checkOpenPeers, checkSsh } from './policy-warnings.ts';
+import { checkEmptyLists, checkOpenPeers, checkSsh } from './policy-warnings.ts';
 import { type Findings, hasError, show } from './problem.ts';
 import { checkPolicyRollout, toRollout } from './rollout.ts';
 import { checkRule, toRule } from './rule.ts';
@@ -189,6 +189,7 @@ export function validatePolicy(
   // The checks above guarantee the type.
   const spec = toSpec(raw.spec as ClusterNetworkPolicySpec);
   if (risks !== null) {
+    checkEmptyLists(spec, found);
     checkSsh(spec, risks.failsafe, found);
     checkOpenPeers(spec, risks.believesAnyServer, found);
     checkNodePeers(spec, found);

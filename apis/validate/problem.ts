@@ -11,14 +11,16 @@ export interface ObjectProblem {
   readonly message: string;
   /** It ends by itself when an object that this one names is created, or may be used. */
   readonly isMissing?: true;
+  /** It is about all objects of the kind: those of one state have it once. */
+  readonly perKind?: true;
 }
 
 /** Collects the problems of one object, in the order of its fields. */
 export interface Findings {
   readonly problems: readonly ObjectProblem[];
   error(path: FieldPath, message: string): void;
-  warning(path: FieldPath, message: string): void;
-  notice(path: FieldPath, message: string): void;
+  warning(path: FieldPath, message: string, more?: Pick<ObjectProblem, 'perKind'>): void;
+  notice(path: FieldPath, message: string, more?: Pick<ObjectProblem, 'perKind'>): void;
 }
 
 /** Limit of problems per object; one more message says that the rest is left out. */
@@ -26,8 +28,13 @@ const MOST_PROBLEMS = 100;
 
 export function findings(): Findings {
   const problems: ObjectProblem[] = [];
-  const add = (severity: Problem['severity'], path: FieldPath, message: string): void => {
-    if (problems.length < MOST_PROBLEMS) problems.push({ severity, path, message });
+  const add = (
+    severity: Problem['severity'],
+    path: FieldPath,
+    message: string,
+    more: Pick<ObjectProblem, 'perKind'> = {},
+  ): void => {
+    if (problems.length < MOST_PROBLEMS) problems.push({ severity, path, message, ...more });
     else if (problems.length === MOST_PROBLEMS) {
       problems.push({
         severity: 'error',
@@ -39,8 +46,8 @@ export function findings(): Findings {
   return {
     problems,
     error: (path, message) => add('error', path, message),
-    warning: (path, message) => add('warning', path, message),
-    notice: (path, message) => add('notice', path, message),
+    warning: (path, message, more) => add('warning', path, message, more),
+    notice: (path, message, more) => add('notice', path, message, more),
   };
 }
 

@@ -144,7 +144,7 @@ export function assemble(input: AssembleInput): Assembled {
   }
   return {
     objects,
-    problems: problems.sort(compareProblems),
+    problems: oncePerKind(problems.sort(compareProblems)),
     waiting: [...waiting.values()],
     definitions: usedDefinitions({ ...world, policies, guardrails }),
     gone: restored,
@@ -245,6 +245,24 @@ function mergeOthers<T extends ClusterObject>(
 function listOfIdentity(identity: string): keyof ClusterObjects | undefined {
   const [kind = ''] = identity.split('|', 1);
   return Object.hasOwn(LIST_OF_KIND, kind) ? LIST_OF_KIND[kind as ClusterObject['kind']] : undefined;
+}
+
+/** The first of the problems about a kind stands for all, and says how many there are. */
+function oncePerKind(problems: readonly LoadProblem[]): LoadProblem[] {
+  const isSame = ({ kind, path, message }: LoadProblem): string => `${kind} ${path} ${message}`;
+  const all = Map.groupBy(
+    problems.filter(({ perKind }) => perKind === true),
+    isSame,
+  );
+  return problems.flatMap(({ perKind, ...problem }) => {
+    if (perKind !== true) return [problem];
+    const [first, ...more] = all.get(isSame(problem)) ?? [];
+    if (!all.delete(isSame(problem)) || first === undefined) return [];
+    const files = new Set([first, ...more].map(({ file }) => file)).size;
+    const where = files === 1 ? 'this file' : `${files} files`;
+    const others = more.length === 0 ? '' : ` (one of ${more.length + 1} such objects in ${where})`;
+    return [{ ...problem, message: `${problem.message}${others}` }];
+  });
 }
 
 /** By position, then by text: the same content gives the same list. */

@@ -220,8 +220,8 @@ function addValidated({ content, interned }: Reading, validated: Placeable): voi
     content.rejected.add(identity);
     for (const each of rejectedReferences(validated)) content.rejectedReferences.push(each);
   }
-  for (const { severity, path, message } of problems) {
-    const problem = {
+  for (const { severity, path, message, perKind } of problems) {
+    const problem: LoadProblem = {
       severity,
       file: content.file,
       line: lineOf(path),
@@ -230,7 +230,7 @@ function addValidated({ content, interned }: Reading, validated: Placeable): voi
       path: formatPath(path),
       message,
     };
-    content.problems.push(problem);
+    content.problems.push(perKind === true ? { ...problem, perKind } : problem);
   }
 }
 

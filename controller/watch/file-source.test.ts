@@ -92,6 +92,24 @@ describe('fileSource', () => {
     await until('n');
   });
 
+  it('names other firewalls once for a kind, whichever file has the first now', async () => {
+    const calico = (name: string): string =>
+      `{apiVersion: projectcalico.org/v3, kind: GlobalNetworkPolicy, metadata: {name: ${name}}}\n---\n`;
+    await writeFile(file('b.yaml'), `${node('n1')}${calico('x')}${calico('y')}`);
+    await start({ egress: true });
+    const said = (): string[] => (latest?.problems ?? []).map(formatProblem);
+    assert.match(
+      said().join(),
+      /^\S+b\.yaml:3: GlobalNetworkPolicy\/x: notice: .* \(one of 2 such objects in this file\)$/,
+    );
+    await writeFile(file('a.yaml'), `${calico('z')}${node('n2')}`);
+    await until('n1 n2');
+    assert.match(
+      said().join(),
+      /^\S+a\.yaml:1: GlobalNetworkPolicy\/z: .* \(one of 3 such objects in 2 files\)$/,
+    );
+  });
+
   it('reads an empty directory as "no policies"', async () => {
     await start();
     assert.equal(now(), '');

@@ -23,6 +23,8 @@ export interface LoadProblem extends Problem {
   readonly unreadable?: true;
   /** As that of an ObjectProblem. */
   readonly isMissing?: true;
+  /** As that of an ObjectProblem; only while files are read. */
+  readonly perKind?: true;
   /** The object's group, where it is not nodewall.io; known in a cluster alone. */
   readonly apiGroup?: ApiGroup;
 }

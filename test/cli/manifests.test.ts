@@ -71,6 +71,34 @@ describe('nodewall validate', function () {
     );
   });
 
+  it('names the objects of other firewalls once for a kind, with the first file', async () => {
+    const policies = ['x', 'y'].map((name) => {
+      return { apiVersion: 'projectcalico.org/v3', kind: 'GlobalNetworkPolicy', metadata: { name } };
+    });
+    await folder.write('b.json', policies);
+    const first = await folder.write('a.json', [{ ...policies[0], metadata: { name: 'w' } }]);
+    await folder.write('c.json', [
+      { ...policies[0], apiVersion: 'cilium.io/v2', kind: 'CiliumNetworkPolicy' },
+    ]);
+    const { status, stdout, stderr } = await hosted(...at('validate'));
+    assert.equal(status, 0);
+    const [calico, cilium, ...more] = stdout.trimEnd().split('\n');
+    assert.ok(
+      calico?.startsWith(`${first}:1: GlobalNetworkPolicy/w: notice: is of projectcalico.org, `),
+      calico,
+    );
+    assert.match(calico ?? '', / \(one of 3 such objects in 2 files\)$/);
+    assert.match(
+      cilium ?? '',
+      /c\.json:1: CiliumNetworkPolicy\/x: notice: is of cilium\.io, .* takes its place$/,
+    );
+    assert.deepEqual(more, []);
+    assert.match(stderr, /0 errors, 0 warnings, 2 notices/);
+    const { problems } = JSON.parse((await hosted(...at('validate', '-o', 'json'))).stdout);
+    assert.equal(problems.length, 2);
+    assert.ok(!('perKind' in problems[0]));
+  });
+
   it('reads standard input, as behind kustomize build', async () => {
     const command = [NODEWALL, 'validate', '--manifests', '-'];
     const documents = [NODE, closing('a', 80)].map((one) => JSON.stringify(one)).join('\n---\n');
