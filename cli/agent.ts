@@ -17,7 +17,7 @@ import { OffSwitch } from '../agent/run/off-file.ts';
 import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
 import { validateOptions } from '../apis/validate/object.ts';
-import { STANDARD_INPUT } from '../controller/watch/files.ts';
+import { STANDARD_INPUT } from '../apis/validate/problem.ts';
 import { BackOff } from '../lib/process/back-off.ts';
 import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus, exitInTime, untilStopped } from '../lib/process/exit.ts';

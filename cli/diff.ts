@@ -4,6 +4,7 @@ import type { NodeGroup, Row } from '../apis/difference/row.ts';
 import { nameResolver } from '../apis/names.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
 import { validateOptions } from '../apis/validate/object.ts';
+import { fileText, STANDARD_INPUT } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { type ClusterDifference, clusterDifference } from '../controller/difference/cluster-difference.ts';
 import { type DiffSide, Names, shownChanges } from '../controller/difference/row-text.ts';
@@ -69,6 +70,8 @@ async function loadSides(
   if (againstCluster === false) {
     if (first === undefined || second === undefined || others.length > 0)
       throw new CommandError(EXIT.usage, 'give two directories or files of manifests: OLD NEW');
+    if (first === STANDARD_INPUT && second === STANDARD_INPUT)
+      throw new CommandError(EXIT.usage, 'only one of OLD and NEW can be standard input');
     return atMachine(
       { before: await loadSide('OLD', first, config), after: await loadSide('NEW', second, config) },
       config,
@@ -120,7 +123,7 @@ async function loadSide(
   if (
     problems.some(({ unreadable, severity, kind }) => unreadable || (severity === 'error' && kind === ''))
   ) {
-    throw new CommandError(EXIT.refused, `${which} (${path}) cannot be read; see above`);
+    throw new CommandError(EXIT.refused, `${which} (${fileText(path)}) cannot be read; see above`);
   }
   return { objects, compiled: compile(objects) };
 }

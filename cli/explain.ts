@@ -14,6 +14,7 @@ import {
   parseEgressFlow,
 } from '../apis/flow.ts';
 import type { ClusterObjects } from '../apis/objects.ts';
+import { fileText, STANDARD_INPUT } from '../apis/validate/problem.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
 import { styled } from '../lib/process/terminal.ts';
@@ -53,6 +54,8 @@ export async function explainCommand(options: ExplainOptions): Promise<ExitStatu
   const { manifests, names } = options;
   if (manifests === undefined && names !== undefined)
     throw new CommandError(EXIT.usage, '--names needs --manifests: a node knows the addresses of its names');
+  if (manifests?.includes(STANDARD_INPUT) && options.flows === STANDARD_INPUT)
+    throw new CommandError(EXIT.usage, 'only one of --manifests and --flows can be standard input');
   const loaded = manifests === undefined ? null : await loadObjects({ ...options, manifests });
   const answer = loaded === null ? await inForce(options) : answerer(loaded, options);
   const isWrong = flow === undefined ? await explainFile(options, answer) : false;
@@ -70,7 +73,7 @@ async function explainFile({ flows = '', output }: ExplainOptions, answer: Answe
   for (const [i, line] of (await readFlows(flows)).split('\n').entries()) {
     if (line.trim() === '') continue;
     try {
-      const { value, line: text } = await answer(line, `${flows}:${i + 1}`, false);
+      const { value, line: text } = await answer(line, `${fileText(flows)}:${i + 1}`, false);
       answers.push(output === 'json' ? JSON.stringify(value) : text());
     } catch (error) {
       if (error instanceof CommandError && error.status === EXIT.usage) throw error;
@@ -169,7 +172,7 @@ function healthCheckText({ traffic, dstPort }: Flow, { healthCheckOf }: Explanat
 }
 
 async function readFlows(path: string): Promise<string> {
-  return path === '-' ? await text(process.stdin) : await readInput('--flows', path);
+  return path === STANDARD_INPUT ? await text(process.stdin) : await readInput('--flows', path);
 }
 
 function readFlow(text: string, where: string, config: Config): Flow | ReturnType<typeof parseEgressFlow> {

@@ -1,7 +1,7 @@
 import { Document, isMap } from 'yaml';
 import type { Problem } from '../apis/objects.ts';
 import { asFields } from '../apis/schema/json-schema.ts';
-import { findings, formatPath, hasError } from '../apis/validate/problem.ts';
+import { fileText, findings, formatPath, hasError } from '../apis/validate/problem.ts';
 import { readRawObjects } from '../controller/watch/manifests.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
@@ -68,7 +68,7 @@ function toYaml({ manifest, from }: Translated): string {
   const metadata = document.get('metadata');
   if (isMap(metadata)) metadata.flow = true;
   const text = document.toString({ lineWidth: 110, flowCollectionPadding: false });
-  return `${printable(`# ${kind}/${name}, ${from.file}:${from.lineOf([])}`)}\n${text}`;
+  return `${printable(`# ${kind}/${name}, ${fileText(from.file)}:${from.lineOf([])}`)}\n${text}`;
 }
 
 function summary(own: number, translated: number, problems: readonly Problem[]): string {

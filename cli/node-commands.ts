@@ -219,7 +219,10 @@ function addImpact(program: OwnCommand, done: Done): void {
       'Print which of the flows that nodes have seen a change of policies would newly deny or allow. Exits with 1 if there are any.',
     )
     .addOption(
-      new Option('-f, --file <path>', 'file or directory of manifests, as for kubectl apply; may be repeated')
+      new Option(
+        '-f, --file <path>',
+        'file or directory of manifests, as for kubectl apply; - is standard input; may be repeated',
+      )
         .argParser(collect)
         .default([]),
     )

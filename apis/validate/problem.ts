@@ -69,6 +69,14 @@ export function formatPath(path: FieldPath): string {
   return text;
 }
 
+/** Stands for standard input in place of a path. */
+export const STANDARD_INPUT = '-';
+
+/** A path as messages name it. */
+export function fileText(path: string): string {
+  return path === STANDARD_INPUT ? 'standard input' : path;
+}
+
 /**
  * Formats a problem as one line, `FILE:LINE: KIND/NAME: spec.ingress[0].ports[0].endPort: MESSAGE`,
  * without the parts that are not known. Problems other than errors name their severity before the
@@ -76,7 +84,8 @@ export function formatPath(path: FieldPath): string {
  */
 export function formatProblem(problem: Problem): string {
   const { severity, file, line, kind, name, path, message } = problem;
-  const place = line === 0 ? file : `${file}:${line}`.replace(/^:/, '');
+  const from = fileText(file);
+  const place = line === 0 ? from : `${from}:${line}`.replace(/^:/, '');
   const object = [kind, name].filter((part) => part !== '').join('/');
   const text = severity === 'error' ? message : `${severity}: ${message}`;
   return [place, object, path, text]

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { STANDARD_INPUT } from '../../apis/validate/problem.ts';
 import { readBody } from '../../lib/process/body.ts';
 import { systemReason } from '../../lib/process/option-value.ts';
 
@@ -96,9 +97,6 @@ function isCandidate(entry: Dirent): boolean {
 /** Larger files are refused, because they would not fit into an agent's memory. */
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
-/** Stands for standard input in place of a path. */
-export const STANDARD_INPUT = '-';
-
 export type FileBytes =
   | { readonly bytes: Buffer }
   | { readonly reason: string; readonly line: number; readonly unreadable: boolean };
@@ -120,10 +118,11 @@ export async function readFileBytes(path: string): Promise<FileBytes> {
   return checkBytes(bytes);
 }
 
-/** Throws if it has more than a file may have. */
+/** Throws if it has more than a file may have, or nothing, as behind a command that failed. */
 async function readStandardInput(): Promise<Buffer> {
   const bytes = await readBody(process.stdin, MAX_FILE_BYTES);
   if (bytes === null) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes (64 MiB)`);
+  if (bytes.length === 0) throw new Error('it is empty; see whether the command before it failed');
   return bytes;
 }
 

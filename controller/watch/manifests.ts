@@ -3,11 +3,12 @@ import { asFields, type FieldMap, type FieldPath } from '../../apis/schema/json-
 import { identityOf } from '../../apis/validate/metadata.ts';
 import { untilThen } from '../../apis/validate/nearest.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { STANDARD_INPUT } from '../../apis/validate/problem.ts';
 import { OBJECT_EXTENSION } from '../extension/objects.ts';
 import { AcceptedAddresses, type AddressOwnership, claimedText } from '../index/accepted-addresses.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { contentOf, type FileContent } from './content.ts';
-import { type FileList, listFiles, STANDARD_INPUT } from './files.ts';
+import { type FileList, listFiles } from './files.ts';
 import { type LastValidVersions, NO_LAST_VALID } from './last-valid-versions.ts';
 import { readManifest, readRaw } from './read-file.ts';
 import type { LoadedManifests, LoadProblem, Snapshot } from './source.ts';

@@ -1,4 +1,5 @@
 import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { STANDARD_INPUT } from '../../apis/validate/problem.ts';
 import { addBroken, emptyContent, type FileContent, type Reading, type ReceiveRaw } from './content.ts';
 import { type FileBytes, readFileBytes, release } from './files.ts';
 import { readJson } from './json-file.ts';
@@ -52,7 +53,16 @@ export function parseManifest(
   const reading: Reading = { content, options, interned: new Map(), receive };
   const text = read.bytes.toString('utf8');
   release(read);
-  if (!/\.json$/i.test(path)) return { content, cache: readYaml(text, reading, cache) };
+  if (!isJson(path, text)) return { content, cache: readYaml(text, reading, cache) };
   readJson(text, reading);
   return { content, cache: NO_CACHE };
+}
+
+/**
+ * Standard input has no name: JSON is what begins as kubectl and jq print an object, without the
+ * separators of YAML.
+ */
+function isJson(path: string, text: string): boolean {
+  if (path !== STANDARD_INPUT) return /\.json$/i.test(path);
+  return /^\s*\{\s*"/.test(text) && !/^---/m.test(text);
 }

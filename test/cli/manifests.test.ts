@@ -107,10 +107,55 @@ describe('nodewall validate', function () {
     assert.match(stderr, /1 file, 1 valid policy, 0 errors, 0 warnings/);
     const wrong = await run(command, { stdin: documents.replace('"priority"', '"piority"') });
     assert.equal(wrong.status, 1);
-    assert.match(wrong.stdout, /^-:\d+: ClusterNetworkPolicy\/a: spec\.piority: unknown field/m);
+    assert.match(wrong.stdout, /^standard input:\d+: ClusterNetworkPolicy\/a: spec\.piority: unknown field/m);
     const agent = await hosted('agent', '--manifests', '-', '--state-dir', folder.manifests);
     assert.equal(agent.status, 2);
     assert.match(agent.stderr, /give a file or directory, not -/);
+  });
+
+  it('reads JSON of kubectl and of jq from standard input, one value after the other', async () => {
+    const items = [NODE, closing('a', 80)];
+    const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, null, 2);
+    const values = items.map((one) => JSON.stringify(one)).join('\n');
+    for (const stdin of [list, values]) {
+      const { stderr } = await run([NODEWALL, 'validate', '--manifests', '-'], { stdin });
+      assert.match(stderr, /1 file, 1 valid policy, 0 errors, 0 warnings/);
+    }
+    const compiled = await run([NODEWALL, 'compile', '--manifests', '-', '--node', 'cp-1'], {
+      stdin: values,
+    });
+    assert.match(compiled.stdout, /a\/close/);
+    const twice = await run([NODEWALL, 'validate', '--manifests', '-'], {
+      stdin: values.replace('"priority"', '"priority":1,"priority"'),
+    });
+    assert.match(twice.stdout, /^standard input:2: is not valid JSON: the field "priority" appears twice$/m);
+  });
+
+  it('reads no more of standard input than of a file, and wants something', async () => {
+    for (const [stdin, reason] of [
+      ['', 'it is empty; see whether the command before it failed'],
+      [' '.repeat(64 * 1024 * 1024 + 1), 'it has more than 67108864 bytes (64 MiB)'],
+    ] as const) {
+      const { status, stdout } = await run([NODEWALL, 'validate', '--manifests', '-'], { stdin });
+      assert.deepEqual([status, stdout], [1, `standard input: can't be read: ${reason}\n`]);
+    }
+    const { status, stderr } = await run([NODEWALL, 'explain', '--manifests', '-', '--to-port', '22']);
+    assert.equal(status, 1);
+    assert.match(
+      stderr,
+      /^standard input: can't be read: .*\nnodewall: the manifests cannot be read; see above$/m,
+    );
+  });
+
+  it('gives standard input to one option alone', async () => {
+    for (const args of [
+      ['diff', '-', '-'],
+      ['explain', '--manifests', '-', '--flows', '-'],
+    ]) {
+      const { status, stderr } = await hosted(...args);
+      assert.equal(status, 2);
+      assert.match(stderr, /^nodewall: only one of .* can be standard input$/m);
+    }
   });
 
   it('warns at the policy if pods would lose the API server', async () => {
