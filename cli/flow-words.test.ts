@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { parseFlow } from '../apis/flow.ts';
-import { flowOfWords } from './flow-words.ts';
+import { filterOfWords, flowOfWords, kindFilterOfWords } from './flow-words.ts';
 import { recordText } from './record-text.ts';
 
 const RECORD = { time: '2026-11-21T15:55:00.743461Z', verdict: 'Drop', policy: 'a', tier: 't', rule: 'r' };
@@ -31,6 +31,15 @@ describe('a connection in words', () => {
       ],
       [{ icmp: 'packet-too-big' }, { direction: 'ingress', protocol: 'icmpv6', icmpType: 2 }],
       [{ protocol: '47' }, { direction: 'ingress', protocol: 47 }],
+      [{ ingress: true }, { direction: 'ingress' }],
+      [
+        { icmp: 'echo-request', protocol: 'icmpv6' },
+        { direction: 'ingress', protocol: 'icmpv6', icmpType: 128 },
+      ],
+      [
+        { from: '::ffff:10.1.0.9', icmp: 'echo-request' },
+        { direction: 'ingress', src: '10.1.0.9', protocol: 'icmp', icmpType: 8 },
+      ],
     ] as const) {
       assert.deepEqual(flowOfWords(words), flow);
       assert.deepEqual(parseFlow(flow), flow);
@@ -47,6 +56,10 @@ describe('a connection in words', () => {
       [{ icmp: 'ping' }, /^--icmp: "ping" is not a number, or one of echo-request, /],
       [{ icmp: 'packet-too-big', from: '10.0.0.1' }, /^--icmp: /],
       [{ icmp: 'toString' }, /^--icmp: /],
+      [{ icmp: '8', protocol: 'tcp' }, /^--icmp: "8" is not of protocol tcp$/],
+      [{ protocol: '256' }, /^--protocol: "256" is not one of tcp, udp, /],
+      [{ toPort: 'tpc/22' }, /^--protocol: "tpc" is not one of tcp, /],
+      [{ from: '10.0.0.0/8' }, /^--from: .* is not an IP address such as /],
       [{ line: 'nonsense' }, /^--line: "nonsense" is not a line of /],
       [{ line: '{"a":' }, /^--line: /],
     ] as const)
@@ -117,6 +130,75 @@ describe('a connection in words', () => {
       dst: '10.0.0.9',
       icmpType: 8,
       icmpCode: 0,
+    });
+  });
+});
+
+describe('a filter in words', () => {
+  it('has what the words say, as texts, and nothing without a word', () => {
+    for (const [words, filter] of [
+      [{}, {}],
+      [
+        { from: '10.0.0.0/8', toPort: '22' },
+        { src: '10.0.0.0/8', protocol: 'tcp', port: '22' },
+      ],
+      [
+        { from: '::ffff:10.0.0.0/104', to: '::ffff:a00:1', fromPort: 'udp/53', egress: true },
+        { direction: 'egress', src: '10.0.0.0/8', dst: '10.0.0.1', protocol: 'udp', srcPort: '53' },
+      ],
+      [
+        { ingress: true, nodeport: true, protocol: '6' },
+        { direction: 'ingress', traffic: 'NodePort', protocol: 'tcp' },
+      ],
+      [{ protocol: '47' }, { protocol: '47' }],
+      [
+        { from: 'fd00::/8', icmp: 'echo-request' },
+        { src: 'fd00::/8', protocol: 'icmpv6', icmpType: '128' },
+      ],
+    ] as const)
+      assert.deepEqual(filterOfWords(words), filter);
+    assert.throws(() => filterOfWords({ to: '10.0.0.0/33' }), {
+      status: 2,
+      message: /^--to: .* an address or a CIDR/,
+    });
+  });
+
+  it('never lets everything through where a line was given', () => {
+    for (const line of ['{}', '{"traffic":"Host"}', '{"verdict":"Drop"}'])
+      assert.throws(() => filterOfWords({ line }), { status: 2, message: /^--line: / });
+  });
+
+  const LINE = { direction: 'ingress', protocol: 'tcp', src: '198.51.100.7', srcPort: 40_007 };
+
+  it('has of a record of a NodePort what the client used', () => {
+    const nat = { dst: '10.244.0.9', dstPort: 8080, originalDst: '192.0.2.1', originalDstPort: 30_080 };
+    const record = { ...RECORD, ...LINE, ...nat, traffic: 'NodePort' };
+    const client = { ...LINE, traffic: 'NodePort', dst: '192.0.2.1', dstPort: 30_080 };
+    for (const line of [JSON.stringify(record), recordText(record)]) {
+      assert.deepEqual(flowOfWords({ line }), client);
+      const { src, dst, port } = filterOfWords({ line });
+      assert.deepEqual([src, dst, port], ['198.51.100.7', '192.0.2.1', '30080']);
+    }
+  });
+
+  it('leaves out of a line what kinds of flows do not tell apart', () => {
+    const line = JSON.stringify({ ...RECORD, ...LINE, dst: '192.0.2.1', dstPort: 22 });
+    const kind = { direction: 'ingress', protocol: 'tcp', src: '198.51.100.7', port: '22' };
+    assert.deepEqual(kindFilterOfWords({ line }), kind);
+    assert.deepEqual(kindFilterOfWords({ line, to: '192.0.2.0/24' }), { ...kind, dst: '192.0.2.0/24' });
+    const conntrack =
+      'udp 17 29 src=192.0.2.1 dst=192.0.2.53 sport=40107 dport=53 src=192.0.2.53 dst=192.0.2.1 sport=53 dport=40107';
+    assert.deepEqual(kindFilterOfWords({ line: conntrack, egress: true }), {
+      direction: 'egress',
+      protocol: 'udp',
+      dst: '192.0.2.53',
+      port: '53',
+    });
+    assert.equal(filterOfWords({ line: conntrack }).direction, undefined);
+    assert.equal(kindFilterOfWords({ line: conntrack }).direction, 'ingress');
+    assert.deepEqual(kindFilterOfWords({ from: '10.0.0.1', to: '10.0.0.2' }), {
+      src: '10.0.0.1',
+      dst: '10.0.0.2',
     });
   });
 });

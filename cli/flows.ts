@@ -6,6 +6,7 @@ import {
   toFlowQuery,
 } from '../agent/flows/flow-kind.ts';
 import { nodeFlows } from '../agent/inspect/explanation.ts';
+import type { ConnectionOptions } from '../agent/record/record-filter.ts';
 import { savedFlows } from '../agent/run/flow-inventory.ts';
 import type { Config } from '../apis/config.ts';
 import { allFlows, type NodeFlow, type NodeFlows, parseNodeFlows } from '../apis/node-flows.ts';
@@ -13,16 +14,26 @@ import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts'
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { readInput } from '../lib/process/option-value.ts';
+import { present } from '../lib/sharing/present.ts';
 import { withCluster } from './cluster-api.ts';
 import type { MachineOptions, Printed } from './command-options.ts';
+import { type FlowWords, kindFilterOfWords } from './flow-words.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { json, table, warn, watched } from './output.ts';
 import { answerText, fieldText, kindServiceText } from './record-text.ts';
 
-interface FlowsOptions extends OfNode, FlowFilterOptions, MachineOptions, Printed<'table' | 'json'> {
+interface FlowsOptions extends KindWords, FlowWords, OfNode, MachineOptions, Printed<'table' | 'json'> {
   readonly allNodes: boolean;
   readonly watch: boolean;
+}
+
+/** The filter beside the words for a connection. */
+type KindWords = Omit<FlowFilterOptions, keyof ConnectionOptions | 'continue'>;
+
+function filterOf(options: FlowsOptions): FlowFilterOptions {
+  const { peer, policy, denied, live, since, lines } = options;
+  return { ...present({ peer, policy, denied, live, since, lines }), ...kindFilterOfWords(options) };
 }
 
 /**
@@ -31,7 +42,7 @@ interface FlowsOptions extends OfNode, FlowFilterOptions, MachineOptions, Printe
  */
 export async function flowsCommand(options: FlowsOptions): Promise<ExitStatus> {
   // Checked here: a wrong option needs no cluster.
-  toFlowFilter(options, 0);
+  toFlowFilter(filterOf(options), 0);
   if (options.allNodes && options.node !== undefined)
     throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
   return await reading(options, (read) =>
@@ -55,7 +66,7 @@ async function reading(
 ): Promise<ExitStatus> {
   const { node, allNodes, kubeconfig } = options;
   if (node === undefined && !allNodes) return await run(async () => [await flowsOfMachine(options)]);
-  const query = toFlowQuery(options);
+  const query = toFlowQuery(filterOf(options));
   return await withCluster(kubeconfig, async (request) => {
     const ask = async (one: string) => parseNodeFlows(await askNode(request, one, 'flows', query));
     if (node !== undefined) return await run(async () => [await ask(node)]);
@@ -132,26 +143,39 @@ interface OfMachine {
  * Kinds of flows of this machine, from the agent's file, and the kernel. Throws a CommandError if
  * there is no inventory, or if it cannot be read.
  */
-async function flowsOfMachine(options: OfMachine & FlowFilterOptions): Promise<NodeFlows> {
+async function flowsOfMachine(options: FlowsOptions): Promise<NodeFlows> {
   const config = await loadConfig(options.config);
   const source = await openFlows(options.stateDir, config);
-  return await nodeFlows(options.stateDir, config, toFlowFilter(options, Date.now()), source);
+  return await nodeFlows(options.stateDir, config, toFlowFilter(filterOf(options), Date.now()), source);
 }
 
-/** All kinds of flows of this machine. Throws as `flowsOfMachine` does. */
-export async function allFlowsOfMachine({ stateDir, config: path }: OfMachine): Promise<NodeFlows> {
+/**
+ * All kinds of flows of this machine, or those that a filter lets through. Throws as
+ * `flowsOfMachine` does.
+ */
+export async function allFlowsOfMachine(
+  { stateDir, config: path }: OfMachine,
+  filter: FlowFilterOptions = {},
+): Promise<NodeFlows> {
   const config = await loadConfig(path);
   const source = await openFlows(stateDir, config);
-  return await allFlows((query) =>
-    nodeFlows(stateDir, config, toFlowFilter(fromFlowQuery(query), Date.now()), source),
+  return await allFlows((page) =>
+    nodeFlows(stateDir, config, toFlowFilter({ ...filter, ...fromFlowQuery(page) }, Date.now()), source),
   );
 }
 
 /**
- * All kinds of flows of a node of a cluster. Throws KubeError, also if it does not answer in time.
+ * All kinds of flows of a node of a cluster, or those that a filter lets through. Throws KubeError,
+ * also if it does not answer in time.
  */
-export function allFlowsOfNode(request: KubeApi, node: string): Promise<NodeFlows> {
-  return allFlows((query) => askNode(request, node, 'flows', query));
+export function allFlowsOfNode(
+  request: KubeApi,
+  node: string,
+  filter: FlowFilterOptions = {},
+): Promise<NodeFlows> {
+  return allFlows((page) =>
+    askNode(request, node, 'flows', toFlowQuery({ ...filter, ...fromFlowQuery(page) })),
+  );
 }
 
 /** The inventory that the agent of this machine saved. Throws a CommandError if there is none. */

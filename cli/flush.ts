@@ -4,17 +4,19 @@ import { userInfo } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { ResetConnection } from '../agent/connections/end-connections.ts';
 import type { ConnectionRecord } from '../agent/record/record.ts';
+import { toQuery } from '../agent/record/record-filter.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
-import { type FlushAnswer, type FlushRequest, flushSocket } from '../agent/run/flush-server.ts';
+import { type FlushAnswer, type FlushRequest, flushSocket, requestLine } from '../agent/run/flush-server.ts';
 import { readOff } from '../agent/run/off-file.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { lineFor } from './cluster-api.ts';
 import type { MachineOptions, Printed } from './command-options.ts';
+import { type FlowWords, filterOfWords } from './flow-words.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 import { endText, recordText } from './record-text.ts';
 
-interface FlushOptions extends MachineOptions, Printed<'text' | 'json'> {
+interface FlushOptions extends FlowWords, MachineOptions, Printed<'text' | 'json'> {
   readonly node?: string;
   readonly dryRun: boolean;
 }
@@ -26,12 +28,15 @@ const SAY_EVERY = 1_000;
 
 /**
  * `nodewall flush`: has the agent of this node end the established connections that the rules in
- * force deny; with `--dry-run` lists them. Results are printed while they arrive.
+ * force deny, or those of them that the words name; with `--dry-run` lists them. Results are
+ * printed while they arrive.
  */
 export async function flush(options: FlushOptions): Promise<ExitStatus> {
+  const query = toQuery(filterOfWords(options));
   await loadConfig(options.config);
   const { dryRun: isDryRun, node = null } = options;
-  const request: FlushRequest = { isDryRun, by: userName(), node, egressPolicy: null };
+  const only = query.size === 0 ? null : query.toString();
+  const request: FlushRequest = { isDryRun, by: userName(), node, only, egressPolicy: null };
   const out = options.output === 'json' ? jsonOutput(isDryRun) : textOutput(isDryRun);
   let sayAt = performance.now() + SAY_EVERY;
   for await (const answer of askAgent(options.stateDir, request)) {
@@ -66,7 +71,7 @@ export const BROKEN = "the agent has ended the command; see the agent's log";
 /** Asks the agent of this node; its answers while they come. */
 export async function* askAgent(stateDir: string, request: FlushRequest): AsyncGenerator<FlushAnswer> {
   const socket = await openSocket(stateDir, request);
-  socket.write(`${JSON.stringify(request)}\n`);
+  socket.write(requestLine(request));
   for await (const line of createInterface({ input: socket })) yield JSON.parse(line) as FlushAnswer;
 }
 
@@ -159,7 +164,7 @@ interface EgressResetOptions extends MachineOptions, Printed<'text' | 'json'> {
 export async function egressReset(options: EgressResetOptions): Promise<ExitStatus> {
   const { policy, dryRun: isDryRun, stateDir, output } = options;
   await loadConfig(options.config);
-  const request = { isDryRun, by: userName(), node: null, egressPolicy: policy };
+  const request = { isDryRun, by: userName(), node: null, only: null, egressPolicy: policy };
   const connections: ResetConnection[] = [];
   let unsteered = 0;
   for await (const answer of askAgent(stateDir, request)) {

@@ -108,7 +108,7 @@ async function isAboutHere({ stateDir, kubeconfig }: GuardOptions): Promise<bool
 
 async function ask({ stateDir }: GuardOptions, guard: GuardCommand): Promise<GuardAnswer> {
   const { askAgent, BROKEN, userName } = await import('./flush.ts');
-  const request = { isDryRun: false, by: userName(), node: null, egressPolicy: null, guard };
+  const request = { isDryRun: false, by: userName(), node: null, only: null, egressPolicy: null, guard };
   for await (const answer of askAgent(stateDir, request)) {
     if (answer.kind === 'guard') return answer;
     if (answer.kind === 'error') throw new CommandError(EXIT.invalid, answer.message);

@@ -1,3 +1,4 @@
+import { type FlowFilterOptions, toFlowFilter } from '../agent/flows/flow-kind.ts';
 import { knownNames, type NamesInForce } from '../agent/inspect/saved-state.ts';
 import { explainMany } from '../agent/observe/indexed-rules.ts';
 import type { Compiled } from '../apis/compiled.ts';
@@ -14,7 +15,6 @@ import {
   FlowImpact,
   type FoundImpact,
   type NodeImpact,
-  type SeenByNode,
 } from '../controller/impact/flow-impact.ts';
 import { askEach, askNode, INVENTORIES_AT_ONCE } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
@@ -28,6 +28,7 @@ import { loadManifests, readManifests, unreadableProblems } from '../controller/
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { clusterObjects, withCluster } from './cluster-api.ts';
 import type { MachineOptions, Printed } from './command-options.ts';
+import { type FlowWords, kindFilterOfWords } from './flow-words.ts';
 import { allFlowsOfMachine, allFlowsOfNode } from './flows.ts';
 import { loadConfig, printProblems } from './load.ts';
 import { MachineNode } from './machine-node.ts';
@@ -36,7 +37,7 @@ import { json, print, table } from './output.ts';
 import { answerText, fieldText, kindServiceText } from './record-text.ts';
 import { readSavedManifests } from './saved-manifests.ts';
 
-interface ImpactOptions extends OfNode, MachineOptions, Printed<'text' | 'json'> {
+interface ImpactOptions extends FlowWords, OfNode, MachineOptions, Printed<'text' | 'json'> {
   /** Files or directories of manifests that are applied. */
   readonly file: readonly string[];
   /** KIND/NAME. */
@@ -54,11 +55,13 @@ export async function impactCommand(options: ImpactOptions): Promise<ExitStatus>
   const { allNodes, node, kubeconfig } = options;
   if (allNodes && node !== undefined)
     throw new CommandError(EXIT.usage, 'give either --node or --all-nodes, not both');
+  const filter = kindFilterOfWords(options);
+  toFlowFilter(filter, 0);
   const config = await loadConfig(options.config);
   const found =
     allNodes || node !== undefined
-      ? await withCluster(kubeconfig, (request) => ofCluster(request, options, config))
-      : await ofMachine(options, config);
+      ? await withCluster(kubeconfig, (request) => ofCluster(request, options, { config, filter }))
+      : await ofMachine(options, { config, filter });
   await print(options.output === 'json' ? json(found) : impactText(found));
   const differs = found.nodes.some((one) => counts(one, options.failOn));
   if (differs) return EXIT.invalid;
@@ -69,11 +72,17 @@ function counts({ denied, allowed }: NodeImpact, failOn: ImpactOptions['failOn']
   return (failOn !== 'allowed' && denied.length > 0) || (failOn !== 'denied' && allowed.length > 0);
 }
 
-async function ofMachine(options: ImpactOptions, config: Config): Promise<FoundImpact> {
+/** Which kinds of flows are judged, and by which configuration. */
+interface Judged {
+  readonly config: Config;
+  readonly filter: FlowFilterOptions;
+}
+
+async function ofMachine(options: ImpactOptions, { config, filter }: Judged): Promise<FoundImpact> {
   const { stateDir } = options;
   const inForce = await machineObjects(stateDir, config);
   const { impact, before } = await impactOf(inForce, options, config);
-  const flows = await allFlowsOfMachine(options);
+  const flows = await allFlowsOfMachine(options, filter);
   if (!before.nodeAddresses.has(flows.node))
     throw new CommandError(
       EXIT.invalid,
@@ -83,7 +92,11 @@ async function ofMachine(options: ImpactOptions, config: Config): Promise<FoundI
   return { nodes: [impact.of({ flows, names })], failed: [], untouched: 0 };
 }
 
-async function ofCluster(request: KubeApi, options: ImpactOptions, config: Config): Promise<FoundImpact> {
+async function ofCluster(
+  request: KubeApi,
+  options: ImpactOptions,
+  { config, filter }: Judged,
+): Promise<FoundImpact> {
   const { node, kubeconfig } = options;
   const inForce = await clusterObjects(kubeconfig, config, false);
   const { impact, before } = await impactOf(inForce, options, config);
@@ -93,7 +106,10 @@ async function ofCluster(request: KubeApi, options: ImpactOptions, config: Confi
   const asked = node === undefined ? concerned : concerned.filter((one) => one === node);
   const failed: UnansweredNode[] = [];
   const hasNames = [...before.addressSets.values()].some((set) => set.names.length > 0);
-  const ask = async (name: string): Promise<NodeImpact> => impact.of(await seenBy(request, name, hasNames));
+  const ask = async (name: string): Promise<NodeImpact> => {
+    const flows = await allFlowsOfNode(request, name, filter);
+    return impact.of({ flows, names: hasNames ? await namesOf(request, name) : new Map() });
+  };
   const fail = (name: string, error: string): void => {
     failed.push({ node: name, error });
     sayFailed(name, error);
@@ -104,10 +120,8 @@ async function ofCluster(request: KubeApi, options: ImpactOptions, config: Confi
   return { nodes, failed, untouched };
 }
 
-async function seenBy(request: KubeApi, node: string, hasNames: boolean): Promise<SeenByNode> {
-  const flows = await allFlowsOfNode(request, node);
-  if (!hasNames) return { flows, names: new Map() };
-  return { flows, names: addressesOf(await askNode<NamesInForce>(request, node, 'names')) };
+async function namesOf(request: KubeApi, node: string): Promise<ReadonlyMap<string, readonly string[]>> {
+  return addressesOf(await askNode<NamesInForce>(request, node, 'names'));
 }
 
 async function impactOf(

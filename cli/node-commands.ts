@@ -10,6 +10,7 @@ import {
   stateDir,
   watchOption,
 } from './command-options.ts';
+import { filterWords, kindWords } from './flow-words.ts';
 
 /** Commands for the node on which they run. */
 export function addNodeCommands(program: OwnCommand, done: Done): void {
@@ -58,9 +59,10 @@ function addFlush(program: OwnCommand, done: Done): void {
   program
     .command('flush')
     .description(
-      'End the established connections on this node that the rules in force deny, of any policy. The agent does it, and records each.',
+      'End the established connections on this node that the rules in force deny, of any policy, or those of them that the words name. The agent does it, and records each.',
     )
     .option('--dry-run', 'only list them', false)
+    .addOptions(...filterWords())
     .option(
       '--node <name>',
       'end them on this node only; where no agent runs, the message has the line for it',
@@ -69,6 +71,7 @@ function addFlush(program: OwnCommand, done: Done): void {
     .addExamples(
       'nodewall flush --dry-run',
       'nodewall flush',
+      'nodewall flush --from 198.51.100.7 --to-port 22    # of those alone',
       'kubectl -n nodewall-system exec POD -- nodewall flush --dry-run -o json',
     )
     .action(async (options) => done(await (await import('./flush.ts')).flush(options)));
@@ -164,11 +167,7 @@ function addLog(program: OwnCommand, done: Done): void {
     )
     .option('--audit', 'only records of Audit policies, which enforce nothing')
     .option('--deciding', 'leave out matches after the Audit rule that would have decided')
-    .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
-    .option('--src <cidr>', 'only records with this source address or CIDR')
-    .option('--dst <cidr>', 'only records with this destination address or CIDR')
-    .option('--port <number>', 'only records with this destination port')
-    .option('--protocol <protocol>', 'only this protocol: tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .addOptions(...filterWords())
     .option('--interface <name>', 'only records of this interface, or of an interface in this link group')
     .option('--label <label>', 'only records with this logLabel')
     .option('--since <time>', 'only records since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
@@ -178,7 +177,7 @@ function addLog(program: OwnCommand, done: Done): void {
       'nodewall log --follow --verdict Drop',
       'nodewall log --all-nodes --follow --policy protect-api',
       'nodewall log --audit --policy protect-api --since 24h -o json',
-      'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
+      'journalctl -u nodewall -o cat | nodewall log - --to-port 22     # where log.file is stdout',
     )
     .action(async (files, options) =>
       done(await (await import('./records.ts')).recordsCommand(files, options)),
@@ -194,10 +193,11 @@ function addFlows(program: OwnCommand, done: Done): void {
     .addOption(ofNode())
     .option('--all-nodes', 'those of each node of a cluster', false)
     .addOptions(kubeconfig(), stateDir(), config())
-    .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
-    .option('--peer <cidr>', 'only those with an address in this CIDR')
-    .option('--port <number>', 'only those with this port of the server')
-    .option('--protocol <protocol>', 'only this protocol: tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .addOptions(...kindWords())
+    .option(
+      '--peer <cidr>',
+      'only those whose other end is this address or in this CIDR, in either direction',
+    )
     .option('--policy <name>', 'only those that a rule of this policy decides')
     .option('--denied', 'only those that were denied, or would be now', false)
     .option('--live', 'only those with connections now', false)
@@ -205,9 +205,10 @@ function addFlows(program: OwnCommand, done: Done): void {
     .option('-n, --lines <number>', 'at most so many of a node (default 200, most 1500)')
     .addOptions(watchOption(), outputOption('table', 'json'))
     .addExamples(
-      'nodewall flows --direction ingress --since 24h',
+      'nodewall flows --ingress --since 24h',
+      'nodewall flows --from 198.51.100.7 --to-port 22    # is it known here, and what is decided about it?',
       'nodewall flows --node worker-1 --denied --watch',
-      'nodewall flows --all-nodes --port 10250 --live -o json',
+      'nodewall flows --all-nodes --ingress --to-port 10250 --live -o json',
     )
     .action(async (options) => done(await (await import('./flows.ts')).flowsCommand(options)));
 }
@@ -233,7 +234,7 @@ function addImpact(program: OwnCommand, done: Done): void {
     )
     .addOption(ofNode())
     .option('--all-nodes', 'the flows of all nodes of a cluster, and its policies', false)
-    .addOptions(kubeconfig(), stateDir(), config())
+    .addOptions(...kindWords(), kubeconfig(), stateDir(), config())
     .addOption(
       new Option('--fail-on <change>', 'exit with 1 only if flows are newly denied, or newly allowed')
         .choices(['any', 'denied', 'allowed'])
@@ -244,6 +245,7 @@ function addImpact(program: OwnCommand, done: Done): void {
       'nodewall impact -f changed.yaml    # this machine, whose agent reads manifests',
       'nodewall impact -f policies/ --all-nodes --fail-on denied    # before kubectl apply',
       'nodewall impact --remove ClusterNetworkPolicy/protect-api --node worker-1',
+      'nodewall impact -f changed.yaml --ingress --to-port 22    # of these flows alone',
     )
     .action(async (options) => done(await (await import('./impact.ts')).impactCommand(options)));
 }

@@ -82,8 +82,7 @@ function addCompletion(program: OwnCommand): void {
 export const QUESTIONS: readonly (readonly [question: string, command: string])[] = [
   [
     'Is it the firewall? Which rule of which policy, on this node?',
-    `nodewall explain --node NODE \\
-        --flow '{"direction":"ingress","src":"ADDRESS","protocol":"tcp","dstPort":PORT}'`,
+    'nodewall explain --node NODE --from ADDRESS --to-port PORT',
   ],
   ['What is wrong? Which node does not enforce, and why?', 'nodewall status'],
   ['What changed, when, and by whom?', 'nodewall changes --since 24h'],
@@ -95,7 +94,7 @@ export const QUESTIONS: readonly (readonly [question: string, command: string])[
       ${recordOnly('POLICY')}`,
   ],
   ['Is a rollout stuck, and why?', 'nodewall rollout status'],
-  ['Who uses a port of a node?', 'nodewall flows --node NODE --direction ingress --port PORT'],
+  ['Who uses a port of a node?', 'nodewall flows --node NODE --ingress --to-port PORT'],
   ['Which rules does nothing match?', 'nodewall rules --all-nodes --unused'],
   ['Is everything set up right?', 'nodewall check'],
   ['What do I send the maintainers?', 'nodewall bundle'],

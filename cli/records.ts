@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { recordLines, recordsFile, toRecord } from '../agent/record/record-files.ts';
 import {
+  type ConnectionOptions,
   type FilterOptions,
   matches,
   type ParsedRecord,
@@ -14,18 +15,23 @@ import { checked, list, type Of, object, type Shape, text } from '../apis/schema
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import type { KubeApi } from '../controller/kubeapi/kube-api.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { present } from '../lib/sharing/present.ts';
 import { withCluster } from './cluster-api.ts';
 import type { MachineOptions, Printed } from './command-options.ts';
+import { type FlowWords, filterOfWords } from './flow-words.ts';
 import { loadConfig } from './load.ts';
 import { type OfNode, sayFailed } from './node-data.ts';
 import { print } from './output.ts';
 import { fieldText, recordText } from './record-text.ts';
 
-interface RecordsOptions extends FilterOptions, OfNode, MachineOptions, Printed<'text' | 'json'> {
+interface RecordsOptions extends RecordWords, FlowWords, OfNode, MachineOptions, Printed<'text' | 'json'> {
   readonly allNodes: boolean;
   readonly follow: boolean;
   readonly lines?: string;
 }
+
+/** The filter beside the words for a connection. */
+type RecordWords = Omit<FilterOptions, keyof ConnectionOptions>;
 
 /** Number of existing records that `--follow` shows first. */
 const BEFORE_FOLLOWING = 10;
@@ -48,7 +54,7 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
       throw new CommandError(EXIT.invalid, `the file ${path} does not exist`);
     }
   }
-  const filter = toFilter(options, Date.now());
+  const filter = toFilter(filterOf(options), Date.now());
   const lines = options.lines === undefined ? undefined : wholeNumber('--lines', options.lines);
   const last = lines ?? (options.follow ? BEFORE_FOLLOWING : undefined);
   const out = printer(last);
@@ -69,6 +75,12 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
   if (bad > 0) process.stderr.write(`left out ${bad} lines that are not valid records\n`);
   if (shown === 0) process.stderr.write(`no record matches in ${paths.join(', ')}\n`);
   return EXIT.done;
+}
+
+function filterOf(options: RecordsOptions): FilterOptions {
+  const { policy, rule, tier, verdict, audit, deciding, interface: by, label, since } = options;
+  const others = { policy, rule, tier, verdict, audit, deciding, interface: by, label, since };
+  return { ...present(others), ...filterOfWords(options) };
 }
 
 /**
@@ -148,7 +160,7 @@ const INTERVAL = 1_000;
  */
 async function nodeRecords(options: RecordsOptions): Promise<ExitStatus> {
   // Checked here: a wrong option needs no cluster.
-  toFilter(options, 0);
+  toFilter(filterOf(options), 0);
   if (options.lines !== undefined) wholeNumber('--lines', options.lines);
   return await withCluster(options.kubeconfig, async (request) => {
     const nodes = options.node === undefined ? await nodeNames(request) : [options.node];
@@ -225,7 +237,7 @@ class FollowedNodes {
 }
 
 function queryOf(options: RecordsOptions): URLSearchParams {
-  const query = toQuery(options);
+  const query = toQuery(filterOf(options));
   const lines = options.lines ?? (options.follow ? '10' : undefined);
   if (lines !== undefined) query.set('lines', lines);
   return query;

@@ -134,6 +134,37 @@ describe('connections of an egress policy', () => {
     assert.ok(history.rechecks() && !history.isOutdated(entry(ELSEWHERE, 0)));
   });
 
+  it('are those alone that a filter lets through', async () => {
+    const history = new EgressHistory();
+    history.remember(steering('shop', 'p'));
+    const deleted: ConntrackEntry[] = [];
+    const kinds = { protocol: 17 };
+    await resetConnections({
+      history,
+      conntrack: {
+        async *entries() {
+          yield ['203.0.113.5', '203.0.113.6'].map((to) => entry(to, 0, kinds));
+        },
+        mark: async () => [],
+        delete: async (entries) => {
+          deleted.push(...entries);
+          return entries.map(() => null);
+        },
+      },
+      waker: { wake() {} },
+      policy: null,
+      own: new Set(),
+      isDryRun: false,
+      only: ({ dst }) => dst === '203.0.113.6',
+      signal: new AbortController().signal,
+      ended() {},
+    });
+    assert.deepEqual(
+      deleted.map(({ original }) => original.destination),
+      [bytes('203.0.113.6')],
+    );
+  });
+
   it('are all that began without a gateway, but those to this machine itself', async () => {
     const history = new EgressHistory();
     history.remember(steering('', 'all'));

@@ -251,6 +251,8 @@ interface ResetOptions {
   /** Addresses of this machine: what leads there does not leave it. */
   readonly own: ReadonlySet<string>;
   readonly isDryRun: boolean;
+  /** As in ExtendedPass. */
+  readonly only?: ExtendedPass['only'];
   readonly signal: AbortSignal;
   readonly ended: (connection: ResetConnection) => void | Promise<void>;
 }
@@ -263,6 +265,7 @@ interface ResetOptions {
  */
 export async function resetConnections(options: ResetOptions): Promise<EndSummary> {
   const { history, conntrack, policy, own: ownAddresses, isDryRun, signal, ended } = options;
+  const { only = () => true } = options;
   const leaves = ({ reply }: ConntrackEntry): boolean =>
     !ownAddresses.has(formatAddress(addressOfBytes(reply.source)));
   const isMeant = (entry: ConntrackEntry): boolean => {
@@ -275,7 +278,7 @@ export async function resetConnections(options: ResetOptions): Promise<EndSummar
   for await (const entries of conntrack.entries()) {
     signal.throwIfAborted();
     summary.examined += entries.length;
-    const own = entries.filter((entry) => isOpen(entry) && isMeant(entry));
+    const own = entries.filter((entry) => isOpen(entry) && isMeant(entry) && only(toConnection(entry)));
     for (const entry of isDryRun ? own : await endAll(own, options, summary)) {
       summary.ended++;
       await ended(toConnection(entry));

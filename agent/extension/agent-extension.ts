@@ -84,6 +84,8 @@ export interface AgentExtension {
 /** A pass over the connections of an extension. */
 export interface ExtendedPass {
   readonly isDryRun: boolean;
+  /** Whether a connection may end; absent: all may. */
+  readonly only?: (connection: ResetConnection) => boolean;
   readonly signal: AbortSignal;
   readonly ended: (connection: ResetConnection) => void | Promise<void>;
 }

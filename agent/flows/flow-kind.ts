@@ -4,7 +4,15 @@ import type { Direction } from '../../apis/objects.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ConnectionRecord, SpoofedRecord } from '../record/record.ts';
-import { cidrOption, optionsQuery, queryOptions, timeOption, wholeNumber } from '../record/record-filter.ts';
+import {
+  CONNECTION_TEXTS,
+  type ConnectionOptions,
+  cidrOption,
+  optionsQuery,
+  queryOptions,
+  timeOption,
+  wholeNumber,
+} from '../record/record-filter.ts';
 
 /** A connection of this node, or a packet that a rule denied. */
 export interface SeenFlow {
@@ -159,13 +167,9 @@ export function toDeniedFlow(
 }
 
 /** The filter of `nodewall flows` as given on the command line; all conditions must hold. */
-export interface FlowFilterOptions {
-  readonly direction?: string;
-  /** An address or a CIDR. */
+export interface FlowFilterOptions extends Omit<ConnectionOptions, 'srcPort'> {
+  /** An address or a CIDR of the other end, in either direction. */
   readonly peer?: string;
-  readonly port?: string;
-  /** A name or a number. */
-  readonly protocol?: string;
   /** 30s, 10m, 2h or 7d ago, or a time. */
   readonly since?: string;
   /** The policy of the rule that decides. */
@@ -179,7 +183,10 @@ export interface FlowFilterOptions {
   readonly continue?: string;
 }
 
-const TEXTS = ['direction', 'peer', 'port', 'protocol', 'since', 'policy', 'lines', 'continue'] as const;
+const TEXTS = [
+  ...CONNECTION_TEXTS.filter((name) => name !== 'srcPort'),
+  ...(['peer', 'since', 'policy', 'lines', 'continue'] as const),
+];
 const FLAGS = ['denied', 'live'] as const;
 
 export interface FlowFilter {
@@ -212,14 +219,16 @@ export function fromFlowQuery(query: URLSearchParams): FlowFilterOptions {
  * `now` is in milliseconds since 1970. Throws a CommandError for an option that is not valid.
  */
 export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilter {
-  const { direction, policy = null, denied = false, live = false } = options;
+  const { direction, traffic, policy = null, denied = false, live = false } = options;
   if (direction !== undefined && direction !== 'ingress' && direction !== 'egress')
-    throw new CommandError(
-      EXIT.usage,
-      `--direction: ${JSON.stringify(direction)}: must be ingress or egress`,
-    );
+    throw new CommandError(EXIT.usage, `direction: ${JSON.stringify(direction)}: must be ingress or egress`);
   const peer = options.peer === undefined ? null : cidrOption('--peer', options.peer);
-  const port = options.port === undefined ? null : wholeNumber('--port', options.port);
+  const [src, dst] = (['src', 'dst'] as const).map((end) => {
+    const text = options[end];
+    return text === undefined ? null : cidrOption(end, text);
+  });
+  const ends = { src: src ?? null, dst: dst ?? null };
+  const port = options.port === undefined ? null : wholeNumber('port', options.port);
   const protocol = options.protocol === undefined ? null : protocolNumber(options.protocol);
   const since = options.since === undefined ? null : timeOption('--since', options.since, now);
   const { continue: after = null } = options;
@@ -234,8 +243,11 @@ export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilte
     matches: (kind) =>
       (direction === undefined || kind.last.direction === direction) &&
       (peer === null || touches(peer, kind.peer)) &&
+      isBetween(kind, ends) &&
+      (traffic === undefined || kind.last.traffic === traffic) &&
       (port === null || kind.fold.ports === 'all' || kind.last.port === port) &&
       (protocol === null || kind.last.protocol === protocol) &&
+      (kind.fold.ports === 'all' || isOfType(kind.last, options)) &&
       (since === null || kind.lastSeen >= since) &&
       (!live || (kind.live ?? 0) > 0),
     policy,
@@ -248,9 +260,28 @@ export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilte
 function protocolNumber(text: string): number {
   const named = Object.entries(PROTOCOL_NUMBERS).find(([name]) => name === text.toLowerCase());
   if (named !== undefined) return named[1];
-  const number = wholeNumber('--protocol', text);
+  const number = wholeNumber('protocol', text);
   if (number <= 255) return number;
-  throw new CommandError(EXIT.usage, `--protocol: ${number}: must be at most 255`);
+  throw new CommandError(EXIT.usage, `protocol: ${number}: must be at most 255`);
+}
+
+interface Ends {
+  readonly src: Cidr | null;
+  readonly dst: Cidr | null;
+}
+
+/** The Node's own end is that of the last flow of the kind. */
+function isBetween({ peer, last }: FlowKind, { src, dst }: Ends): boolean {
+  const [from, to] = last.direction === 'ingress' ? [peer, last.local] : [last.local, peer];
+  return (src === null || touches(src, from)) && (dst === null || touches(dst, to));
+}
+
+function isOfType({ protocol, type, code }: SeenFlow, options: FlowFilterOptions): boolean {
+  const { icmpType, icmpCode, igmpType } = options;
+  const isIgmp = protocol === PROTOCOL_NUMBERS.igmp;
+  const isOf = (wanted: string | undefined, value: number | null, of: boolean): boolean =>
+    wanted === undefined || (of && String(value) === wanted);
+  return isOf(icmpType, type, !isIgmp) && isOf(icmpCode, code, !isIgmp) && isOf(igmpType, type, isIgmp);
 }
 
 /** Whether some address is in both. */

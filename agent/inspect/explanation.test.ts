@@ -129,14 +129,30 @@ describe('the kinds of flows of a node', () => {
     assert.deepEqual(await ports({ policy: 'web' }), [22, 80]);
     assert.deepEqual(await ports({ denied: true }), [22, 80]);
     assert.deepEqual(await ports({ live: true }), [80]);
+    assert.deepEqual(await ports({ src: '203.0.113.0/24' }), [53]);
+    assert.deepEqual(await ports({ src: '192.0.2.1', dst: '198.51.100.1' }), [443], 'the Node begins it');
+    assert.deepEqual(await ports({ dst: '192.0.2.0/24', port: '80' }), [80]);
+    assert.deepEqual(await ports({ traffic: 'NodePort' }), []);
     const { flows, isCut } = await ask({ lines: '2' });
     assert.deepEqual([flows.length, isCut], [2, true]);
-    for (const query of ['port=x', 'protocol=300', 'direction=in', 'peer=x', 'since=x', 'src=::1'])
+    for (const query of ['port=x', 'protocol=300', 'direction=in', 'peer=x', 'since=x', 'srcPort=1', 'src=x'])
       assert.throws(
         () => toFlowFilter(fromFlowQuery(new URLSearchParams(query)), NOW),
         (error) => error instanceof CommandError && error.status === EXIT.usage,
         query,
       );
+  });
+
+  it('are chosen by type and code of ICMP, and by type of IGMP', async () => {
+    see({ protocol: 1, port: null, type: 8, code: 0 });
+    see({ protocol: 58, port: null, type: 8, code: 1, peer: 'fd00::1' });
+    see({ protocol: 2, port: null, type: 8, peer: '198.51.100.2' });
+    const protocols = async (options: FlowFilterOptions) =>
+      (await ask(options)).flows.map(({ protocol }) => protocol).sort();
+    assert.deepEqual(await protocols({ icmpType: '8' }), ['icmp', 'icmpv6']);
+    assert.deepEqual(await protocols({ icmpType: '8', icmpCode: '1' }), ['icmpv6']);
+    assert.deepEqual(await protocols({ igmpType: '8' }), ['igmp']);
+    assert.deepEqual(await protocols({ icmpType: '128' }), []);
   });
 
   it('are found by an address or a port that a folded kind stands for', async () => {

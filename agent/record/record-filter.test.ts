@@ -41,6 +41,7 @@ describe('toFilter', () => {
     { port: '8080' },
     { port: '30080' },
     { protocol: 'TCP' },
+    { srcPort: '40000' },
     { interface: 'eth0' },
     { interface: 'pods' },
     { since: '10m' },
@@ -55,6 +56,9 @@ describe('toFilter', () => {
     { src: '10.0.1.0/24' },
     { src: '::/0' },
     { port: '40000' },
+    { srcPort: '8080' },
+    { traffic: 'NodePort' },
+    { icmpType: '8' },
     { protocol: 'udp' },
     { interface: 'eth' },
     { since: '9m' },
@@ -71,6 +75,13 @@ describe('toFilter', () => {
       [shown({ audit: true }, audit), shown({ audit: true, deciding: true }, audit)],
       [true, false],
     );
+  });
+
+  it('filters by type, code and traffic', () => {
+    const ping = { ...RECORD, protocol: 'icmp', icmpType: 8, icmpCode: 0, traffic: 'NodePort' };
+    assert(shown({ icmpType: '8', icmpCode: '0', traffic: 'NodePort' }, ping));
+    assert(!shown({ icmpType: '8', icmpCode: '1' }, ping));
+    assert(shown({ igmpType: '22' }, { ...RECORD, igmpType: 22 }));
   });
 
   it('treats a missing field as no match', () => {

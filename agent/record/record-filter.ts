@@ -2,19 +2,34 @@ import { BITS, type Cidr, covers, parseAddress, parseCidr } from '../../lib/net/
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { LogRecord } from './record.ts';
 
+/** Conditions on a connection, as given: in a filter of records, or of kinds of flows. */
+export interface ConnectionOptions {
+  readonly direction?: string;
+  readonly traffic?: string;
+  /** An address or a CIDR; so is `dst`, before or after NAT. */
+  readonly src?: string;
+  readonly dst?: string;
+  /** A name or a number, as records have it. */
+  readonly protocol?: string;
+  readonly srcPort?: string;
+  /** The destination's, before or after NAT. */
+  readonly port?: string;
+  readonly icmpType?: string;
+  readonly icmpCode?: string;
+  readonly igmpType?: string;
+}
+
 /** The filter of `nodewall log`; all conditions that are given must hold. */
-export interface RecordFilter {
+export interface RecordFilter extends Omit<ConnectionOptions, 'src' | 'dst' | 'port'> {
   readonly policy?: string;
   readonly rule?: string;
   readonly tier?: string;
   readonly verdict?: string;
   readonly audit?: boolean;
   readonly deciding?: boolean;
-  readonly direction?: string;
   readonly src?: Cidr;
   readonly dst?: Cidr;
   readonly port?: number;
-  readonly protocol?: string;
   readonly interface?: string;
   readonly label?: string;
   /** Milliseconds since 1970. */
@@ -34,9 +49,9 @@ export function toFilter(options: FilterOptions, now: number): RecordFilter {
   const { src, dst, port, since, ...rest } = options;
   return {
     ...rest,
-    ...(src === undefined ? {} : { src: cidrOption('--src', src) }),
-    ...(dst === undefined ? {} : { dst: cidrOption('--dst', dst) }),
-    ...(port === undefined ? {} : { port: wholeNumber('--port', port) }),
+    ...(src === undefined ? {} : { src: cidrOption('src', src) }),
+    ...(dst === undefined ? {} : { dst: cidrOption('dst', dst) }),
+    ...(port === undefined ? {} : { port: wholeNumber('port', port) }),
     ...(since === undefined ? {} : { since: timeOption('--since', since, now) }),
   };
 }
@@ -51,9 +66,19 @@ export function timeOption(option: string, text: string, now: number): number {
   return toTime(text, now) ?? refuse(option, text, 'as in 10m, or 2026-11-21T15:00:00Z');
 }
 
+/** Fields of records that a filter compares as they are. */
+const OF_CONNECTION = [
+  ...(['direction', 'traffic', 'protocol', 'srcPort', 'icmpType', 'icmpCode', 'igmpType'] as const),
+] as const;
+export const CONNECTION_TEXTS = [
+  'src',
+  'dst',
+  'port',
+  ...OF_CONNECTION,
+] as const satisfies readonly (keyof ConnectionOptions)[];
 const TEXTS = [
-  ...(['policy', 'rule', 'tier', 'verdict', 'direction', 'src', 'dst', 'port', 'protocol'] as const),
-  ...(['interface', 'label', 'since'] as const),
+  ...CONNECTION_TEXTS,
+  ...(['policy', 'rule', 'tier', 'verdict', 'interface', 'label', 'since'] as const),
 ] as const satisfies readonly (keyof FilterOptions)[];
 const FLAGS = ['audit', 'deciding'] as const satisfies readonly (keyof FilterOptions)[];
 
@@ -115,7 +140,7 @@ function refuse(option: string, text: string, valid: string): never {
 export type ParsedRecord = { readonly [Key in AnyKey]?: unknown };
 type AnyKey = LogRecord extends infer One ? (One extends unknown ? keyof One : never) : never;
 
-const SAME = ['policy', 'rule', 'tier', 'verdict', 'direction', 'protocol', 'label'] as const;
+const SAME = ['policy', 'rule', 'tier', 'verdict', 'label', ...OF_CONNECTION] as const;
 
 /** A key that the record does not have never matches. */
 export function matches(record: ParsedRecord, filter: RecordFilter): boolean {

@@ -17,6 +17,7 @@ import type { KeepOptions, KeptSessions } from '../connections/keep-sessions.ts'
 import type { Dataplanes } from '../dataplane/dataplane.ts';
 import type { AgentExtension, ExtendedConnections, ExtendedPass } from '../extension/agent-extension.ts';
 import type { ConnectionRecord } from '../record/record.ts';
+import type { ParsedRecord } from '../record/record-filter.ts';
 import type { RecordOutlet } from '../record/recorder.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { nodeFacts } from './interface-groups.ts';
@@ -48,6 +49,8 @@ interface EstablishedOptions {
 export interface PassOptions {
   readonly cause: EndCause;
   readonly isDryRun: boolean;
+  /** Whether a connection with this record may end; absent: all may. */
+  readonly only?: (record: ParsedRecord) => boolean;
   readonly signal: AbortSignal;
   /** Called for each connection that was ended, or would be. */
   readonly ended?: (record: ConnectionRecord) => void | Promise<void>;
@@ -122,8 +125,9 @@ export class Established {
   async flush(options: PassOptions): Promise<EndSummary> {
     const summary = await this.#inTurn(() => this.#pass(options, false));
     if (summary === null) throw new Error('no rules are in force yet');
-    const { isDryRun, signal, reset = () => {} } = options;
-    const passed = (await this.#extended?.flush({ isDryRun, signal, ended: reset })) ?? null;
+    const { isDryRun, signal, only, reset = () => {} } = options;
+    const pass = { isDryRun, signal, ended: reset, ...present({ only }) };
+    const passed = (await this.#extended?.flush(pass)) ?? null;
     if (passed === null) return summary;
     return {
       examined: summary.examined,
@@ -191,7 +195,7 @@ export class Established {
     const state = this.#inForce;
     if (state === null) return null;
     const { node, config, metrics } = this.#options;
-    const { cause, isDryRun, ended, progress } = options;
+    const { cause, isDryRun, only, ended, progress } = options;
     const { Conntrack, TcpSockets } = await loadAddon();
     const judge = connectionJudge({ state, config, facts: await nodeFacts(config), onlyRecheck });
     const conntrack = new Conntrack();
@@ -203,7 +207,11 @@ export class Established {
       summary = await endConnections({
         conntrack,
         sockets,
-        judge,
+        judge: (entry) => {
+          const denial = judge(entry);
+          if (denial === null || only === undefined) return denial;
+          return only(endedRecord(denial, node, cause, 0)) ? denial : null;
+        },
         isDryRun,
         signal: options.signal,
         ...present({ progress }),

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLog } from '../../lib/process/log.ts';
 import type { PassOptions, ResetPass } from './established.ts';
-import { FlushServer, flushSocket } from './flush-server.ts';
+import { FlushServer, flushSocket, requestLine } from './flush-server.ts';
 
 const SUMMARY = { examined: 5, ended: 1, failed: 0, error: null };
 const RECORD = { time: '', node: 'n', verdict: 'Drop' } as never;
@@ -81,10 +81,26 @@ describe('the server of nodewall flush', () => {
     assert.deepEqual([asked[0]?.isDryRun, asked[0]?.cause], [true, { reason: 'flush', by: 'root' }]);
   });
 
+  it('is asked for connections whose records match; an agent that knows no filter would refuse', async () => {
+    const only = 'src=10.0.0.0%2F8&port=22';
+    const line = requestLine({ isDryRun: false, by: 'root', node: null, only, egressPolicy: null });
+    assert.equal(JSON.parse(line).isDryRun, undefined);
+    assert.equal((await ask(line)).length, 2);
+    const [{ isDryRun, only: test } = assert.fail()] = asked;
+    assert.equal(isDryRun, false);
+    const record = { src: '10.0.0.7', dstPort: 22 };
+    assert.deepEqual([test?.(record), test?.({ ...record, dstPort: 23 })], [true, false]);
+    const whole = requestLine({ isDryRun: true, by: 'root', node: null, only: null, egressPolicy: null });
+    assert.equal(JSON.parse(whole).isDryRun, true);
+    await ask(whole);
+    assert.deepEqual([asked[1]?.isDryRun, asked[1]?.only], [true, undefined]);
+  });
+
   it('refuses what is not a request, what is too long, and another Node', async () => {
     for (const [bad, message] of [
       ['{}\n', /not a valid request/],
       ['x\n', /JSON/],
+      [request({ only: 'place=here' }), /place=here is no parameter/],
       [`${'x'.repeat(5_000)}\n`, /longer than 4096/],
       [request({ node: 'other' }), /is that of Node n, not of other/],
     ] as const) {

@@ -7,7 +7,8 @@ import type { Log } from '../../lib/process/log.ts';
 import type { EndSummary, ResetConnection } from '../connections/end-connections.ts';
 import type { Guard } from '../guard/guard.ts';
 import type { ConnectionRecord } from '../record/record.ts';
-import type { Established } from './established.ts';
+import { fromQuery, matches, toFilter } from '../record/record-filter.ts';
+import type { Established, PassOptions } from './established.ts';
 
 /** A question of a command on this machine to the agent: one line of JSON. */
 export interface FlushRequest {
@@ -16,6 +17,8 @@ export interface FlushRequest {
   readonly by: string;
   /** The Node that the agent must be of; null: any. */
   readonly node: string | null;
+  /** Only connections whose records match (`toQuery`); null: all. */
+  readonly only: string | null;
   /** The connections of this egress policy are meant (EgressHistory.policies); null: flush. */
   readonly egressPolicy: string | null;
   /** Guarded apply is meant; absent: it is not. */
@@ -149,6 +152,7 @@ export class FlushServer {
     const { error, ...summary } = await established.flush({
       cause: { reason: 'flush', by },
       isDryRun,
+      ...(request.only === null ? {} : { only: toTest(request.only) }),
       signal,
       ended: (record) => send(socket, { kind: 'connection', record }),
       reset: (connection) => send(socket, { kind: 'reset', connection }),
@@ -156,6 +160,12 @@ export class FlushServer {
     });
     await send(socket, { kind: 'done', node, ...summary, error: error?.message ?? null });
   }
+}
+
+function toTest(query: string): NonNullable<PassOptions['only']> {
+  // Connections that are open now have no time by which to choose.
+  const filter = toFilter(fromQuery(new URLSearchParams(query)), 0);
+  return (record) => matches(record, filter);
 }
 
 async function readRequest(socket: Socket, signal: AbortSignal): Promise<FlushRequest> {
@@ -172,8 +182,18 @@ async function readRequest(socket: Socket, signal: AbortSignal): Promise<FlushRe
   }
 }
 
+/**
+ * A request as one line. An agent that does not know `only` would end more than is meant, so
+ * `isDryRun`, without which it refuses a request, is elsewhere then.
+ */
+export function requestLine({ only, isDryRun, ...request }: FlushRequest): string {
+  const of = only === null ? { isDryRun } : { filtered: { isDryRun, only } };
+  return `${JSON.stringify({ ...of, ...request })}\n`;
+}
+
 function toRequest(raw: unknown): FlushRequest {
-  const { isDryRun, by, node, egressPolicy, guard } = (raw ?? {}) as Record<string, unknown>;
+  const { filtered, ...request } = (raw ?? {}) as Record<string, unknown>;
+  const { isDryRun, by, node, egressPolicy, guard, only } = { ...request, ...Object(filtered) };
   if (typeof isDryRun !== 'boolean' || typeof by !== 'string') throw new Error('not a valid request');
   const textOr = (value: unknown): string | null => (typeof value === 'string' ? value : null);
   const command = toGuardCommand(guard);
@@ -181,6 +201,7 @@ function toRequest(raw: unknown): FlushRequest {
     isDryRun,
     by,
     node: textOr(node),
+    only: textOr(only),
     egressPolicy: textOr(egressPolicy),
     ...(command === null ? {} : { guard: command }),
   };

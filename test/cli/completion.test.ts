@@ -18,7 +18,7 @@ const CASES: readonly (readonly [typed: readonly string[], offered: readonly str
     ['rules', '-o', ''],
     ['table', 'json'],
   ],
-  [['log', '--direction', 'in'], ['ingress']],
+  [['advise', '--direction', 'in'], ['ingress']],
   [['dump', 'wi'], ['wire']],
   // The value of an option is no command.
   [['rules', '--node', 'egress', '--poli'], ['--policy']],

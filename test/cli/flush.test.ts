@@ -64,6 +64,29 @@ describe('nodewall flush', function () {
     assert.equal(done, `${text}1 of 9 connections on cp-1 were ended.\n`);
   });
 
+  it('has those alone ended that the words name', async () => {
+    const others = [
+      { ...RECORD, dstPort: 23 },
+      { ...RECORD, protocol: 'udp' as const },
+      { ...RECORD, direction: 'egress' as const },
+    ];
+    flush = async ({ only, ended }) => {
+      const named = [RECORD, ...others].filter((record) => only?.(record) !== false);
+      for (const record of named) await ended?.(record);
+      return { ended: named.length, failed: 0, error: null };
+    };
+    const words = ['--ingress', '--from', '::ffff:10.0.0.7', '--to-port', '22'];
+    const { stdout } = await run(...words);
+    assert.match(stdout, /^\S+ {2}Drop .*\n1 of 9 connections on cp-1 were ended\.\n$/);
+    assert.match((await run()).stdout, /^4 of 9 /m);
+    const line =
+      'tcp 6 431999 ESTABLISHED src=10.0.0.7 dst=10.0.0.1 sport=40000 dport=22 src=10.0.0.1 dst=10.0.0.7 sport=22 dport=40000';
+    assert.match((await run('--line', line)).stdout, /^2 of 9 /m);
+    const nothing = await run('--line', '{"traffic":"Host"}');
+    assert.equal(nothing.status, 2);
+    assert.match(nothing.stderr, /--line: .* is not a line of 'nodewall log'/);
+  });
+
   it('prints one JSON document, also of many connections and of none', async () => {
     for (const count of [0, 1, 5_000]) {
       flush = async ({ ended }) => {

@@ -120,7 +120,16 @@ forEachDataplane(
       assert.equal(dry.connections[0].policy, 'keep');
       assert.deepEqual(await ask(), ['kept', 'open', 'failsafe']);
       assert.equal((await records()).length, 4);
-      const { stdout } = await node.ask('flush', '--node', 'node-0');
+      const of = (...words: readonly string[]) => node.ask('flush', '--node', 'node-0', ...words);
+      for (const words of [
+        ['--to-port', `${OPEN}`],
+        ['--egress'],
+        ['--to-port', `udp/${KEPT}`],
+        ['--from', '2001:db8::/32'],
+      ])
+        assert.match((await of(...words)).stdout, /^0 of \d+ connections on node-0 were ended\.$/m);
+      assert.deepEqual(await ask(), ['kept', 'open', 'failsafe']);
+      const { stdout } = await of('--ingress', '--from', dry.connections[0].src, '--to-port', `${KEPT}`);
       assert.match(
         stdout,
         /Drop .*keep\/no.*\(established, flush by root\)\n1 of \d+ connections on node-0 were ended/,

@@ -180,7 +180,7 @@ kernelSuite('the flow inventory', () => {
       ...(port === '-' ? [] : ['nodeports/np']),
     ]);
     assert.equal((await stat(join(node.stateDir, 'flows.jsonl'))).mode & 0o777, 0o600);
-    const text = (await node.ask('flows', '--port', '80')).stdout;
+    const text = (await node.ask('flows', '--to-port', '80')).stdout;
     assert.match(text, /^direction +peer +service/);
     assert.match(text, new RegExp(`^ingress +${client.v4} +tcp 80 +1 +0 +\\S+ +Drop closed/in$`, 'm'));
     assert.match(text, /^node-0: 2 of \d+ kinds of flows since /m);

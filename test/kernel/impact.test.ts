@@ -219,6 +219,13 @@ kernelSuite('the impact of a change', () => {
     await closes({ established: 'Recheck' });
     assert.equal((await impact('-f', path)).denied[0]?.endsLive, true);
     const run = (...args: readonly string[]) => node.asked('impact', ...args);
+    const words = ['--ingress', '--from', client.v4, '--to-port', `${OPEN}`];
+    assert.deepEqual(
+      (await impact('-f', path, ...words)).denied.map(({ port }) => port),
+      [OPEN],
+    );
+    const others = await run('-f', path, '--to-port', '1');
+    assert.deepEqual([others.status, /: of 0 kinds of flows since/.test(others.stdout)], [0, true]);
     const { stdout } = await run('-f', path);
     assert.match(
       stdout,

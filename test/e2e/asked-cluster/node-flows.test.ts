@@ -27,7 +27,7 @@ kernelSuite('flows of nodes, asked for in a cluster', () => {
   });
 
   it('gives the kinds of flows of one node and of all, with what decides about them', async () => {
-    const args = ['--port', '80', '--denied'];
+    const args = ['--to-port', '80', '--denied'];
     const { flows, kinds } = await printed('flows', '--node', NODE, ...args);
     assert.deepEqual(
       flows.map(({ direction, protocol, port, verdict, decision }: NodeFlow) => {
