@@ -1,5 +1,6 @@
 import { isDenial } from '../../apis/compiled.ts';
 import type {
+  AppliedTo,
   ClusterNetworkPolicy,
   ClusterObjects,
   NetworkPolicyPeer,
@@ -8,6 +9,7 @@ import type {
   Rule,
 } from '../../apis/objects.ts';
 import { FAMILIES, type Family, familyOf as familyOfText } from '../../lib/net/address.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { directPeers, type FamilyOf, nodeSelectors } from '../compile/address-set.ts';
 import { groupIndex, knownFamily } from '../index/name-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
@@ -36,6 +38,7 @@ export function oneFamilyWarnings(
   const index = groupIndex(groups);
   const familyOf: FamilyOf = (name) => knownFamily(index, name, apiGroup);
   const peersOf = peerReader(familyOf);
+  const nodeOf = memo((appliedTo: readonly AppliedTo[]) => selectedNode(appliedTo, dual ?? [], familyOf));
   return (['ingress', 'egress'] as const).flatMap((direction) => {
     const rules = (spec[direction] ?? []).map((rule) => ({ rule, peers: peersOf(rule) }));
     const covered = new Set(
@@ -47,7 +50,8 @@ export function oneFamilyWarnings(
       const other = only === 4 ? 6 : 4;
       if (covered.has(coverKey(rule, other)) || covered.has(coverKey({ action: rule.action }, other)))
         return [];
-      const node = dual === null ? (isWhole ? '' : null) : nodeOf(policy, rule, dual, familyOf);
+      const appliedTo = spec.appliedTo?.length ? spec.appliedTo : (rule.appliedTo ?? []);
+      const node = dual === null ? (isWhole ? '' : null) : nodeOf(appliedTo);
       const path = rulePath(direction, at);
       return node === null ? [] : [{ path, only, isDenied: isDenial(rule.action), node }];
     });
@@ -104,14 +108,12 @@ function isOneFamilyProtocol({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): boo
   return icmpv6 !== undefined || igmp !== undefined || icmp?.icmpType !== undefined;
 }
 
-/** The name of a Node that the rule applies to; null: none of them. */
-function nodeOf(
-  { spec }: ClusterNetworkPolicy,
-  rule: Rule,
+/** The name of a Node that a rule applies to; null: none of them. */
+function selectedNode(
+  appliedTo: readonly AppliedTo[],
   nodes: readonly Node[],
   familyOf: FamilyOf,
 ): string | null {
-  const appliedTo = spec.appliedTo?.length ? spec.appliedTo : (rule.appliedTo ?? []);
   const selectors = nodeSelectors(appliedTo, familyOf).map(canonicalRequirements);
   const isSelected = ({ labels }: Node): boolean => selectors.some((one) => allHold(one, labels));
   return nodes.find(isSelected)?.name ?? null;
