@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SAW_NOTHING, SAW_EPERM, SAW_RESET, SAW_ICMP, SAW_REPLY, SAW_ERROR };
@@ -49,10 +50,12 @@ static void read_flows(void)
 static int open_capture(void)
 {
 	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_ALL));
-	int size = 64 << 20;
+	int size = 64 << 20, on = 1;
 	if (fd < 0)
 		fail("packet socket");
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
+	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0)
+		fail("timestamps");
 	return fd;
 }
 
@@ -87,15 +90,41 @@ static int all_answered(void)
 	return 1;
 }
 
+static int64_t microseconds(struct timespec time)
+{
+	return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+/* When a packet arrived, by the real-time clock. */
+static int64_t arrival(struct msghdr *message)
+{
+	for (struct cmsghdr *one = CMSG_FIRSTHDR(message); one; one = CMSG_NXTHDR(message, one)) {
+		struct timespec time;
+		if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_TIMESTAMPNS)
+			continue;
+		memcpy(&time, CMSG_DATA(one), sizeof time);
+		return microseconds(time);
+	}
+	return 0;
+}
+
+/* Reads what has come so far. In a flood more comes than a slow machine reads: a queue that is read to its end has none. */
 static void drain(int fd)
 {
 	uint8_t buffer[2048];
+	char control[CMSG_SPACE(sizeof(struct timespec))];
 	struct sockaddr_ll from;
-	socklen_t size = sizeof from;
-	ssize_t length;
-	while ((length = recvfrom(fd, buffer, sizeof buffer, 0, (void *)&from, &size)) > 0) {
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (int64_t begin = microseconds(now), came = 0; came <= begin;) {
+		struct iovec into = {.iov_base = buffer, .iov_len = sizeof buffer};
+		struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &into, .msg_iovlen = 1,
+			.msg_control = control, .msg_controllen = sizeof control};
+		ssize_t length = recvmsg(fd, &message, 0);
 		struct sighting found;
-		size = sizeof from;
+		if (length <= 0)
+			return;
+		came = arrival(&message);
 		if (from.sll_pkttype != PACKET_OUTGOING && packet_identify(buffer, length, &found))
 			note(&found);
 	}
