@@ -3,6 +3,7 @@ import type { Config, FailsafeEntry } from './config.ts';
 import type { NodeEgress } from './egress/node-egress.ts';
 import type { Flow } from './flow.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
+import type { PlatformEntry } from './platform.ts';
 
 /** Values of stage 2: the result of compile, shared by all nodes that the rules apply to. */
 
@@ -175,6 +176,11 @@ export interface Compiled {
   /** Node name to its own addresses. */
   readonly nodeAddresses: ReadonlyMap<string, readonly string[]>;
   /**
+   * Node name to the entries of its annotation `nodewall.io/platform`, where it has any. Absent: no
+   * Node has.
+   */
+  readonly platforms?: ReadonlyMap<string, readonly PlatformEntry[]>;
+  /**
    * For egress gateways, by node name; absent: the feature gate EgressGateway is off. From one
    * state to the next, unchanged parts are the same objects. All nodes have the same `inside` and
    * `nodes`.
@@ -213,6 +219,12 @@ export interface NodeState {
    * agent adds them: they are neither on the wire nor saved. Absent: none.
    */
   readonly controlPlane?: readonly FailsafeEntry[];
+  /**
+   * Further entries of the failsafe list: what the node needs to carry pods. The agent adds those
+   * of its kernel; without an agent, those of the Node's annotation stand for them. Neither on the
+   * wire nor saved. Absent: none.
+   */
+  readonly platform?: readonly PlatformEntry[];
   /**
    * The DNS servers (CIDRs) whose answers the agent learns from. The agent adds the list: it is
    * neither on the wire nor saved. Absent: those of names.learnFrom.

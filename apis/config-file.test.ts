@@ -37,6 +37,7 @@ failsafe:
     - {peers: nodes}
   loadBalancers: [10.9.0.0/24]
   kubeletKubeconfig: /etc/k.conf
+  platform: false
 nodeCIDRs: [10.0.0.0/16, 2001:DB8::/32]
 endpointsWithoutPods: [shop/db]
 featureGates: {NodeNetworkPolicy: false, EgressGateway: false}
@@ -89,6 +90,7 @@ controllerPorts: {agents: 10250, webhook: 10250}
         }),
       },
       kubeletKubeconfig: '/etc/k.conf',
+      sparesPlatform: false,
       nodeCIDRs: ['10.0.0.0/16', '2001:db8::/32'],
       endpointsWithoutPods: ['shop/db'],
       featureGates: { NodeNetworkPolicy: false, EgressGateway: false },

@@ -49,6 +49,7 @@ interface RawConfig {
   readonly failsafe?: {
     readonly ingress?: readonly RawFailsafe[];
     readonly egress?: readonly RawFailsafe[];
+    readonly platform?: boolean;
     readonly loadBalancers?: readonly string[];
     readonly kubeletKubeconfig?: string;
   };
@@ -135,6 +136,7 @@ function toConfig(raw: RawConfig): Config {
       ],
       egress: failsafe.egress?.map(toFailsafe) ?? defaultEgressFailsafe(controllerPorts),
     },
+    sparesPlatform: failsafe.platform ?? DEFAULT_CONFIG.sparesPlatform,
     kubeletKubeconfig: failsafe.kubeletKubeconfig ?? DEFAULT_CONFIG.kubeletKubeconfig,
     nodeCIDRs: raw.nodeCIDRs?.map(canonicalCidr) ?? DEFAULT_CONFIG.nodeCIDRs,
     endpointsWithoutPods: raw.endpointsWithoutPods ?? DEFAULT_CONFIG.endpointsWithoutPods,

@@ -29,7 +29,8 @@ export type FailsafePeers = (typeof NAMED_PEERS)[number] | readonly string[];
 
 /** Traffic that a Drop or Reject rule without ports never closes. */
 export interface FailsafeEntry {
-  readonly protocol: 'tcp' | 'udp' | 'sctp';
+  /** By name one that has ports; by number another one (of the platform's entries alone). */
+  readonly protocol: 'tcp' | 'udp' | 'sctp' | number;
   /** Inclusive; [0, 65535] (every port) if the entry names no port. */
   readonly ports: readonly [first: number, last: number];
   /**
@@ -180,6 +181,8 @@ export interface Config {
     readonly ingress: readonly FailsafeEntry[];
     readonly egress: readonly FailsafeEntry[];
   };
+  /** Whether both lists also have what the Node needs to carry pods (apis/platform.ts). */
+  readonly sparesPlatform: boolean;
   /**
    * The kubelet's kubeconfig, whose server is on the failsafe list in a cluster; '': the usual
    * places.
@@ -315,6 +318,7 @@ export const DEFAULT_CONFIG: Config = {
     ],
     egress: defaultEgressFailsafe(controllerPorts),
   },
+  sparesPlatform: true,
   kubeletKubeconfig: '',
   nodeCIDRs: [],
   endpointsWithoutPods: [],

@@ -5,6 +5,7 @@ import { type AddressSet, type CompiledRule, isDenial, type NodeState, namesPort
 import type { Config, FailsafeEntry } from './config.ts';
 import { apiServerPorts } from './control-plane.ts';
 import type { Direction, EndpointSlice } from './objects.ts';
+import { platformOf } from './platform.ts';
 
 /** The decisions that come before all rules, as docs/semantics.md section 2 has it. */
 
@@ -57,16 +58,20 @@ export function isSkippable(rule: CompiledRule): boolean {
 }
 
 /**
- * The list of the configuration, with an entry for each known port of the API server, and for
- * egress the control plane as the agent reaches it.
+ * The list of the configuration, with an entry for each known port of the API server, for egress
+ * the control plane as the agent reaches it, and what the node needs to carry pods.
  */
 export function failsafeList(
-  { failsafe }: Pick<Config, 'failsafe'>,
+  { failsafe, sparesPlatform }: Pick<Config, 'failsafe' | 'sparesPlatform'>,
   direction: Direction,
-  { apiServerPorts, controlPlane = [] }: Pick<NodeState, 'apiServerPorts' | 'controlPlane'>,
+  state: Pick<NodeState, 'apiServerPorts' | 'controlPlane' | 'platform'>,
 ): FailsafeEntry[] {
-  const listed = withPorts(failsafe[direction], apiServerPorts);
-  return direction === 'egress' ? [...listed, ...controlPlane] : listed;
+  const { apiServerPorts, controlPlane = [] } = state;
+  return [
+    ...withPorts(failsafe[direction], apiServerPorts),
+    ...(direction === 'egress' ? controlPlane : []),
+    ...(sparesPlatform ? platformOf(state, direction) : []),
+  ];
 }
 
 function withPorts(entries: readonly FailsafeEntry[], ports: readonly number[]): FailsafeEntry[] {

@@ -207,3 +207,7 @@ function fieldProblem(field: string, value: unknown, of: string, fields: FieldSh
 
 /** IP protocol numbers (IANA) of the protocols that policies name. */
 export const PROTOCOL_NUMBERS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
+
+export function ipProtocolNumber(protocol: keyof typeof PROTOCOL_NUMBERS | number): number {
+  return typeof protocol === 'number' ? protocol : PROTOCOL_NUMBERS[protocol];
+}

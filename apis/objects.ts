@@ -5,6 +5,7 @@
 
 import type { EgressGateway, EgressObjects, EgressPolicy, InsideNetworks } from './egress/objects.ts';
 import type { LabelSelector, Labels } from './label-selector.ts';
+import type { PlatformEntry } from './platform.ts';
 import type { RolloutDecision, RolloutShare, RolloutSpec } from './rollout.ts';
 
 export type { LabelSelector, LabelSelectorRequirement, Labels } from './label-selector.ts';
@@ -52,6 +53,8 @@ export interface Node {
    * Addresses outside the configuration's nodeCIDRs, which do not count; absent if there are none.
    */
   readonly ignoredAddresses?: readonly string[];
+  /** What its annotation says that it needs to carry pods; absent: it has no such annotation. */
+  readonly platform?: readonly PlatformEntry[];
   /**
    * Addresses of the object that do not count because something else has them, each with its holder
    * (controller/index/accepted-addresses.ts). Absent if there are none, and in every object as it

@@ -23,6 +23,7 @@ export const CONFIG_FIELDS = {
   log: plain('file', 'maxBytes', 'maxFiles', 'rate', 'burst', 'group', 'egressConnections'),
   flowInventory: { enabled: 'plain' },
   failsafe: { ingress: FAILSAFE, egress: FAILSAFE },
+  sparesPlatform: 'plain',
   kubeletKubeconfig: 'plain',
   nodeCIDRs: ['plain'],
   endpointsWithoutPods: ['plain'],

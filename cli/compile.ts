@@ -186,7 +186,7 @@ function tableText({ node, parts, memory, costliest }: IndexStats): string {
 function toRow(part: PartStats): string[] {
   return [
     part.index,
-    part.protocol ?? 'other',
+    String(part.protocol ?? 'other'),
     String(part.rules),
     part.way,
     part.tries.mean === null ? '-' : part.tries.mean.toFixed(1),

@@ -130,8 +130,10 @@ function namedGroups(state: NodeState, config: Config): ReadonlySet<number> {
 export function mayDeny(before: NodeState, now: NodeState): boolean {
   if (!sameItems(before.rules, now.rules)) return true;
   const sameServices = [...now.serviceSets].every(([id, set]) => before.serviceSets.get(id) === set);
-  const facts = ({ nodeAddresses, apiServerPorts, allNodes, controllers, controlPlane }: NodeState): string =>
-    JSON.stringify([nodeAddresses, apiServerPorts, allNodes, controllers, controlPlane]);
+  const facts = (state: NodeState): string => {
+    const { nodeAddresses, apiServerPorts, allNodes, controllers, controlPlane, platform } = state;
+    return JSON.stringify([nodeAddresses, apiServerPorts, allNodes, controllers, controlPlane, platform]);
+  };
   if (!sameServices || facts(before) !== facts(now)) return true;
   // Exemption and failsafe list allow.
   if (hasChanged(before.localPods, now.localPods, { mayGain: true, mayLose: false })) return true;

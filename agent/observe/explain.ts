@@ -6,7 +6,7 @@ import {
   type Explanation,
   type Flow,
   type FlowAnswer,
-  PROTOCOL_NUMBERS,
+  ipProtocolNumber,
 } from '../../apis/flow.ts';
 import { BASELINE_PRIORITY } from '../../apis/order.ts';
 import type { Address } from '../../lib/net/address.ts';
@@ -103,7 +103,7 @@ function failsafeMatch(entry: FailsafeEntry, state: NodeState): FailsafeMatch {
   const isTo = (port: number | undefined, peer: Address | undefined): boolean =>
     (everyPort || (port !== undefined && port >= first && port <= last)) &&
     (peers === null || (peer !== undefined && hasMember(peers.members, peer)));
-  const number = PROTOCOL_NUMBERS[entry.protocol];
+  const number = ipProtocolNumber(entry.protocol);
   return {
     isOf: ({ direction, protocol, dstPort, originalDst, originalDstPort, peer }) =>
       protocol === number &&

@@ -7,7 +7,7 @@ import type { Scope } from './index/match-entry.ts';
 import { comment } from './nft-text.ts';
 import { familiesOf } from './rule-chain.ts';
 import type { SetMatches } from './rule-matches.ts';
-import type { AddressField, Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
+import type { AddressField, Match, NamedSet, NftRule } from './ruleset.ts';
 
 /**
  * Up to this many ports go into one anonymous hash set; a wider range is compared in a rule of its
@@ -15,11 +15,14 @@ import type { AddressField, Match, NamedSet, NftRule, PortProtocol } from './rul
  */
 const MAX_LISTED = 64;
 
+/** One that has ports, by name, or another one, by number. */
+export type FailsafeProtocol = FailsafeEntry['protocol'];
+
 interface FailsafeTarget {
   readonly state: NodeState;
   readonly setMatches: SetMatches;
   /** The chain that packets of the list go on with. */
-  readonly to: (protocol: PortProtocol) => string;
+  readonly to: (protocol: FailsafeProtocol) => string;
 }
 
 /** The rules that send failsafe traffic of one protocol to its own index. */
@@ -54,8 +57,8 @@ export function failsafeRules(
   { asked, answered }: FailsafeLists,
   direction: Direction,
   target: FailsafeTarget,
-): Map<PortProtocol, FailsafeRules> {
-  const found = new Map<PortProtocol, FailsafeRules>();
+): Map<FailsafeProtocol, FailsafeRules> {
+  const found = new Map<FailsafeProtocol, FailsafeRules>();
   for (const protocol of new Set([...asked, ...answered].map((entry) => entry.protocol))) {
     const own = asked.filter((entry) => entry.protocol === protocol);
     const others = answered.filter((entry) => entry.protocol === protocol);
@@ -66,11 +69,16 @@ export function failsafeRules(
       sideRules(others, answer, target),
     ] as const;
     const lists = portLists(own.map((entry) => entry.ports));
+    // What has no port is on the lists of both directions, so an answer is asked for, too; and
+    // destination NAT changes nothing of what comes in.
+    const hasPorts = typeof protocol !== 'number';
+    const toAnswered = hasPorts ? answers.rules : [];
+    const changed = hasPorts || direction === 'egress' ? nat.rules : [];
     found.set(protocol, {
       guards: lists.map((ranges) => portMatch(protocol, ranges, now)),
       ports: ports.rules,
-      nat: nat.rules,
-      ...toAnswers(protocol, direction, answers.rules),
+      nat: changed,
+      ...toAnswers(protocol, direction, toAnswered),
       sets: [...ports.sets, ...nat.sets, ...answers.sets],
     });
   }
@@ -82,7 +90,7 @@ export function failsafeRules(
  * sends: it calls them invalid, or takes up the connection in the middle.
  */
 function toAnswers(
-  protocol: PortProtocol,
+  protocol: FailsafeProtocol,
   direction: Direction,
   rules: readonly NftRule[],
 ): Pick<FailsafeRules, 'answers' | 'mayAnswer'> {
@@ -154,11 +162,12 @@ const SIDES: Readonly<Record<Direction, Readonly<Record<'now' | 'original' | 'an
 };
 
 function portMatch(
-  protocol: PortProtocol,
+  protocol: FailsafeProtocol,
   ranges: readonly PortRange[],
   { port }: Pick<Side, 'port'>,
 ): Match {
-  if (portCount(ranges) === portCount([ALL_PORTS])) return { match: 'l4proto', protocols: [protocol] };
+  if (typeof protocol === 'number' || portCount(ranges) === portCount([ALL_PORTS]))
+    return { match: 'l4proto', protocols: [protocol] };
   if (port === 'original') return { match: 'originalPort', protocol, ranges };
   return { match: 'port', protocol, field: port, ranges };
 }

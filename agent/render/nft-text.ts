@@ -181,7 +181,7 @@ function matchText(match: Match): string {
     case 'nfproto':
       return `meta nfproto ipv${match.family}`;
     case 'l4proto':
-      return `meta l4proto ${anonymous(match.protocols)}`;
+      return `meta l4proto ${anonymous(match.protocols.map(String))}`;
     case 'address':
       return `${addressField(match)} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
     case 'port':

@@ -7,7 +7,7 @@ import type { ExtraRules } from '../extension/extension.ts';
 import { RULE_EXTENSION } from '../extension/rules.ts';
 import { type AntiSpoofing, antiSpoofing, NO_ANTI_SPOOFING } from './anti-spoofing.ts';
 import { deadlineRules } from './deadline.ts';
-import { failsafeRules, failsafeScope } from './failsafe.ts';
+import { type FailsafeProtocol, failsafeRules, failsafeScope } from './failsafe.ts';
 import { NamedList, UsedSets } from './incremental-list.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, FRONT_LEVELS, Indexer, linearDispatch, withFront } from './index/dispatch.ts';
@@ -21,7 +21,6 @@ import {
   type Match,
   type NamedSet,
   type NftRule,
-  type PortProtocol,
   plainChain,
   plainRule,
   type Ruleset,
@@ -162,7 +161,7 @@ interface RenderedTraffic {
 function renderTraffic(traffic: IndexTraffic, share: Share, context: RenderContext): RenderedTraffic {
   const { state, config, nameServers, spoofing, extra } = context;
   const parts = indexParts(traffic, share);
-  const levels = levelsOf(parts, traffic, config);
+  const levels = levelsOf(parts, traffic, context);
   const isOnly = parts.length < 2;
   const sparesPods = traffic === 'egress' && config.exemptions.localPods;
   const podParts = sparesPods && judgesLocalPods(state) ? parts.map(forLocalPods) : [];
@@ -274,8 +273,12 @@ function passChain(
  * twice the entry chain, the protocol chain and possibly the failsafe index; there the front has no
  * chains. A record chain rejects by itself (rule-chain.ts).
  */
-function levelsOf(parts: readonly IndexPart[], traffic: IndexTraffic, config: Config): number {
-  const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config)).length;
+function levelsOf(
+  parts: readonly IndexPart[],
+  traffic: IndexTraffic,
+  { config, state }: Pick<RenderContext, 'config' | 'state'>,
+): number {
+  const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config, state)).length;
   const records = parts.some(({ any }) => any & TRAIT.records) ? 1 : 0;
   const nodeport = traffic === 'nodeport' ? 1 : 0;
   if (parts.length < 2)
@@ -289,9 +292,15 @@ function levelsOf(parts: readonly IndexPart[], traffic: IndexTraffic, config: Co
  */
 const MAX_DEPTH = 16;
 
-function hasFailsafe({ any }: Rules, traffic: IndexTraffic, { failsafe }: Config): boolean {
+function hasFailsafe(
+  { any }: Rules,
+  traffic: IndexTraffic,
+  { failsafe, sparesPlatform }: Config,
+  { platform = [] }: Pick<NodeState, 'platform'>,
+): boolean {
   if (traffic === 'nodeport') return false;
-  return failsafe.ingress.length + failsafe.egress.length > 0 && (any & TRAIT.skippable) !== 0;
+  const listed = failsafe.ingress.length + failsafe.egress.length + (sparesPlatform ? platform.length : 0);
+  return listed > 0 && (any & TRAIT.skippable) !== 0;
 }
 
 /**
@@ -313,7 +322,7 @@ function renderIndex(
   const exempt =
     isFirst && entries.length > 0 ? protocolExemptions(direction, config) : new Map<L4Protocol, NftRule[]>();
   const front = { exempt, failsafe: new Map(), hasChains: isOnly };
-  if (!hasFailsafe(part, traffic, config)) return { ...withFront(name, main, front), sets: [] };
+  if (!hasFailsafe(part, traffic, config, state)) return { ...withFront(name, main, front), sets: [] };
   const lists = {
     asked: failsafeList(config, traffic, state),
     answered: failsafeList(config, traffic === 'ingress' ? 'egress' : 'ingress', state),
@@ -322,7 +331,7 @@ function renderIndex(
   const { entries: kept } = select(part, TRAIT.skippable, false);
   const second = dispatch(failsafeName, kept, { ...fields, scope: failsafeScope(lists) });
   const names = new Set(second.chains.map((chain) => chain.name));
-  const to = (protocol: PortProtocol): string => {
+  const to = (protocol: FailsafeProtocol): string => {
     const chain = protocolChain(failsafeName, protocol);
     return names.has(chain) ? chain : failsafeName;
   };

@@ -59,9 +59,9 @@ export interface NftRule {
 
 /**
  * Keywords of nft's own grammar: `ipv6-icmp` would be looked up in /etc/protocols, which a small
- * system lacks.
+ * system lacks. For the same reason all others are numbers.
  */
-export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';
+export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp' | number;
 export type PortProtocol = 'tcp' | 'udp' | 'sctp';
 
 /**

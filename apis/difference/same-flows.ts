@@ -62,8 +62,8 @@ function isSameBeforeRules(before: NodeState, after: NodeState): boolean {
   return (
     old.every((one, i) => one === now[i]) &&
     isDeepStrictEqual(
-      [before.apiServerPorts, before.controlPlane],
-      [after.apiServerPorts, after.controlPlane],
+      [before.apiServerPorts, before.controlPlane, before.platform],
+      [after.apiServerPorts, after.controlPlane, after.platform],
     )
   );
 }

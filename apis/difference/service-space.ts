@@ -4,6 +4,7 @@ import { firstAt } from '../../lib/sharing/lists.ts';
 import type { PortMatch } from '../compiled.ts';
 import { PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction } from '../objects.ts';
+import { CARRIER_PROTOCOLS } from '../platform.ts';
 
 /**
  * A packet's fields beside its addresses: a protocol, and for some protocols two numbers. TCP, UDP
@@ -11,7 +12,7 @@ import type { Direction } from '../objects.ts';
  * incoming packets the group.
  */
 
-/** Stands for all protocols without numbers of their own. */
+/** Stands for all protocols that nothing tells apart. */
 export const OTHER = -1;
 
 /** A rectangle in the two numbers of a protocol. */
@@ -21,7 +22,10 @@ export interface Box {
 }
 
 const { icmp, igmp, tcp, udp, icmpv6, sctp } = PROTOCOL_NUMBERS;
-export const NUMBERED: readonly number[] = [icmp, igmp, tcp, udp, icmpv6, sctp];
+/** GRE comes first: it is the one of them that examples show. */
+const CARRIERS = Object.values(CARRIER_PROTOCOLS).sort((a, b) => Number(b === 47) - Number(a === 47));
+/** The protocols that rules or the failsafe list may name. */
+export const NUMBERED: readonly number[] = [icmp, igmp, tcp, udp, icmpv6, sctp, ...CARRIERS];
 const PORTS: Range = [1, 65_535];
 const BYTE: Range = [0, 255];
 const ONE: Range = [0, 0];
@@ -46,7 +50,7 @@ export function wholeBox(protocol: number, direction: Direction): Box {
 
 /** The protocols that packets of a family have. */
 export function protocolsOf(family: 4 | 6): readonly number[] {
-  return [OTHER, ...(family === 4 ? [icmp, igmp] : [icmpv6]), tcp, udp, sctp];
+  return [OTHER, ...(family === 4 ? [icmp, igmp] : [icmpv6]), tcp, udp, sctp, ...CARRIERS];
 }
 
 /** The flows that a port match stands for, but for the group of outgoing IGMP. */

@@ -11,7 +11,7 @@ import {
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
 } from '../exemptions.ts';
-import { PROTOCOL_NUMBERS } from '../flow.ts';
+import { ipProtocolNumber, PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 import type { Part } from './address-space.ts';
 import { type Leaves, type PreparedRule, type Protected, preparedRule, type RuleListEntry } from './entry.ts';
@@ -65,7 +65,7 @@ export function sideOf(
     failsafeList(config, direction, state).map(({ protocol, ports, peers }) => {
       const set = failsafePeers(peers, state);
       const number = set === null ? null : table.numberOf(set);
-      return { protocol: PROTOCOL_NUMBERS[protocol], ports, set: number };
+      return { protocol: ipProtocolNumber(protocol), ports, set: number };
     });
   return {
     rules: new Map(

@@ -20,7 +20,7 @@ const { tcp, udp } = PROTOCOL_NUMBERS;
 /** Protocols that people know come first. */
 const PREFERRED: readonly number[] = [tcp, udp];
 /** GRE stands for the protocols without numbers of their own. */
-const AN_OTHER = 47;
+const AN_OTHER = 89;
 /** A port that clients choose. */
 const A_CLIENT_PORT = 40_000;
 const ALL_HOSTS = '224.0.0.1';

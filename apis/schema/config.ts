@@ -97,6 +97,10 @@ export const CONFIG_SCHEMA: JsonSchema = {
       properties: {
         ingress: failsafeList,
         egress: failsafeList,
+        platform: flagField(
+          'Whether both lists also have what this machine needs to carry pods: tunnels, BGP, health ports of the CNI.',
+          true,
+        ),
         loadBalancers: texts('CIDRs from which load balancers reach the API server on its nodes.'),
         kubeletKubeconfig: textField("The kubelet's kubeconfig; '' is the usual places."),
       },

@@ -1,5 +1,6 @@
 import { type Cidr, isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { DRAIN_ANNOTATION, type Namespace, type Node, type Pod } from '../objects.ts';
+import { PLATFORM_ANNOTATION, type PlatformEntry, readPlatform } from '../platform.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { canonicalCidr } from './ipblock.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, toIdentity, unique } from './metadata.ts';
@@ -68,6 +69,7 @@ export function validateNode(
       if (part.trim() !== '') addAddress(part.trim(), path, addresses, found);
     }
   } else if (listed !== undefined) found.error(path, `must be text, not ${show(listed)}`);
+  const platform = platformAt(annotations[PLATFORM_ANNOTATION], found);
   const podCIDRs = egress ? allPodNetworks(raw, found) : podNetworks(raw, found);
   if (hasError(found.problems)) return null;
   const networks = podCIDRs.length === 0 ? {} : { podCIDRs };
@@ -75,7 +77,9 @@ export function validateNode(
   const ignored = outside.length === 0 ? {} : { ignoredAddresses: outside };
   const counted = limited(inside, found);
   const starting = hasTaint(raw, startupTaint) ? ({ isStarting: true } as const) : {};
-  const node: Node = { kind: 'Node', name, labels, addresses: counted, ...ignored, ...networks, ...starting };
+  const carried = platform.length === 0 ? {} : { platform };
+  const more = { ...ignored, ...carried, ...networks, ...starting };
+  const node: Node = { kind: 'Node', name, labels, addresses: counted, ...more };
   if (!egress) return node;
   const { uid } = toIdentity(raw);
   const unready = unreadyReason(raw);
@@ -90,6 +94,25 @@ export function validateNode(
 
 function hasTaint(raw: FieldMap, key: string): boolean {
   return key !== '' && asList(asFields(raw.spec)?.taints).some((taint) => asFields(taint)?.key === key);
+}
+
+/** Items that say nothing are left out: the Node is a peer of policies. */
+function platformAt(value: unknown, found: Findings): readonly PlatformEntry[] {
+  const path = ['metadata', 'annotations', PLATFORM_ANNOTATION];
+  if (value === undefined) return [];
+  if (typeof value !== 'string') {
+    found.error(path, `must be text, not ${show(value)}`);
+    return [];
+  }
+  const { entries, invalid, leftOut } = readPlatform(value);
+  if (invalid.length > 0) {
+    const shown = invalid.slice(0, MOST_SHOWN).map(show).join(', ');
+    const more = invalid.length > MOST_SHOWN ? ` and ${invalid.length - MOST_SHOWN} more` : '';
+    const valid = 'tcp/PORT, udp/PORT-PORT, sctp/PORT, ipip, ipv6, gre, esp, ah or vrrp';
+    found.warning(path, `${shown}${more}: must be ${valid}; left out`);
+  }
+  if (leftOut > 0) found.warning(path, `has too many entries; ${leftOut} are left out`);
+  return entries;
 }
 
 /** A Node without the condition, as in manifests, counts as ready. */

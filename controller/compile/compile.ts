@@ -9,6 +9,7 @@ import {
 } from '../../apis/objects.ts';
 import { comparePlace, type EvaluationPosition } from '../../apis/order.ts';
 import { firstAt, type ListChange, listChange, sameItems } from '../../lib/sharing/lists.ts';
+import { present } from '../../lib/sharing/present.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
 import { type GroupIndex, groupIndex, type ServiceIndex, serviceIndex } from '../index/name-index.ts';
 import { ObjectIndex } from '../index/object-index.ts';
@@ -162,6 +163,7 @@ function advance(last: State, objects: ClusterObjects): State {
       controllers: CONTROLLERS.id,
       apiServerPorts: nextApiServerPorts(last, objects),
       nodeAddresses: nodeAddresses(last.compiled.nodeAddresses, objects.nodes, change.nodes),
+      ...present({ platforms: nodePlatforms(last.compiled.platforms, objects.nodes, change.nodes) }),
     },
   };
 }
@@ -268,6 +270,19 @@ function nodeAddresses(
   };
   if (removed.length === added.length && added.every(isSame)) return before;
   return new Map(nodes.map(({ name, addresses }) => [name, addresses]));
+}
+
+/** Returns the same map if no Node with the annotation has changed. */
+function nodePlatforms(
+  before: Compiled['platforms'],
+  nodes: readonly Node[],
+  { removed, added }: ListChange<Node>,
+): Compiled['platforms'] {
+  if ([...removed, ...added].every(({ platform }) => platform === undefined)) return before;
+  const platforms = nodes.flatMap(({ name, platform }) =>
+    platform === undefined ? [] : [[name, platform] as const],
+  );
+  return platforms.length === 0 ? undefined : new Map(platforms);
 }
 
 /** Returns the same list if the ports are unchanged. */

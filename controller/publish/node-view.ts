@@ -89,6 +89,7 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
   const rules = compiled.policies === policies ? state.rules : rulesOf(compiled.policies, shares);
   const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
   const egress = compiled.egress?.get(node);
+  const platform = compiled.platforms?.get(node);
   const now: NodeState = {
     node,
     rules: sameItems(rules, state.rules) ? state.rules : rules,
@@ -102,7 +103,7 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     controllers: compiled.controllers,
     apiServerPorts: compiled.apiServerPorts,
     nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
-    ...present({ egress }),
+    ...present({ egress, platform }),
   };
   const same =
     now.rules === state.rules &&
@@ -112,7 +113,8 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     now.controllers === state.controllers &&
     now.apiServerPorts === state.apiServerPorts &&
     now.nodeAddresses === state.nodeAddresses &&
-    now.egress === state.egress;
+    now.egress === state.egress &&
+    now.platform === state.platform;
   return { of: compiled, policies: compiled.policies, shares, named, state: same ? state : now };
 }
 

@@ -10,6 +10,7 @@ import type {
   Pod,
   Rule,
 } from '../../apis/objects.ts';
+import { entryText } from '../../apis/platform.ts';
 import { KUBELET_ADVICE, namesNodesByLabels } from '../../apis/validate/kubelet-labels.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/interval.ts';
@@ -54,13 +55,8 @@ function listed(entries: readonly FailsafeEntry[], direction: Direction): string
   const preposition = direction === 'ingress' ? 'from' : 'to';
   const byPeers = Map.groupBy(entries, ({ peers }) => (typeof peers === 'string' ? peers : peers.join(', ')));
   return [...byPeers]
-    .map(([peers, of]) => `${[...new Set(of.map(portsOf))].join(', ')} ${preposition} ${peers}`)
+    .map(([peers, of]) => `${[...new Set(of.map(entryText))].join(', ')} ${preposition} ${peers}`)
     .join('; ');
-}
-
-function portsOf({ protocol, ports: [first, last] }: FailsafeEntry): string {
-  const ports = first === 0 && last === 65_535 ? 'every port' : first === last ? first : `${first}-${last}`;
-  return `${protocol.toUpperCase()} ${ports}`;
 }
 
 export const LAST_PORT = 65_535;
@@ -209,7 +205,7 @@ export function widePortWarnings({ spec }: ClusterNetworkPolicy, failsafe: Confi
           !earlier.some((one) => allows(one, entry)),
       );
       if (closed.length === 0) return [];
-      const names = [...new Set(closed.map(portsOf))].join(', ');
+      const names = [...new Set(closed.map(entryText))].join(', ');
       return [
         `${rulePath(direction, index)}: names so many ports that it also closes ${names}, which the failsafe list would keep ` +
           'open if the rule named none; allow what you need of them in a rule before this one',

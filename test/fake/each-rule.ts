@@ -122,6 +122,7 @@ export const EACH_MATCH: readonly Match[] = [
     (protocol): Match => ({ match: 'l4proto', protocols: [protocol] }),
   ),
   { match: 'l4proto', protocols: ['tcp', 'udp'] },
+  { match: 'l4proto', protocols: [47] },
   { match: 'l4proto', protocols: ['udp', 'sctp', 'icmp', 'icmpv6', 'igmp', 'tcp'] },
   ...(['saddr', 'daddr', 'originalDaddr'] as const).flatMap((field): Match[] => [
     { match: 'address', family: 4, field, in: { set: 'hash4' } },

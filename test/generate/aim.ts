@@ -35,12 +35,23 @@ const defaultFailsafe: FailsafeEntry[] = [
   { protocol: 'UDP', port: 53, peers: 'any' },
 ];
 
+/** The items of platforms that Nodes are drawn with (cluster.ts). */
+const platformAims: Pick<Aim, 'ports' | 'numbers'>[] = [
+  { ports: [{ protocol: 'UDP', port: 8472 }] },
+  { ports: [{ protocol: 'UDP', port: 51820 }] },
+  { ports: [{ protocol: 'TCP', port: 10349, endPort: 10351 }] },
+  { ports: [{ protocol: 'TCP', port: 4240 }] },
+  ...[4, 41, 47, 50, 51, 112].map((number) => ({ ports: [], numbers: [number] })),
+];
+
 /** What one rule or failsafe entry asks about: where to send a flow so that it comes close. */
 export interface Aim {
   direction: 'ingress' | 'egress';
   traffic: 'Host' | 'NodePort';
   ports: PortManifest[];
   protocols: ProtocolManifest[];
+  /** Other IP protocols. */
+  numbers?: number[];
   /** Addresses at the edges of its peers, inside and just outside; empty where any address does. */
   addresses: string[];
   /** Link groups of its peers, by number and by name. */
@@ -110,13 +121,15 @@ export function toFailsafeAims(cluster: Cluster, config: OracleConfig): Aim[] {
     { protocol: 'TCP', port, peers: 'controllers' },
   ]);
   const defaults = [...defaultFailsafe, ...apiServer];
-  return directions.flatMap((direction) =>
-    (config.failsafe?.[direction] ?? defaults).map(({ peers, ...port }) => ({
+  const hasPlatform = cluster.nodes.some(({ platform }) => platform !== '');
+  return directions.flatMap((direction) => [
+    ...(config.failsafe?.[direction] ?? defaults).map(({ peers, ...port }) => ({
       ...noAim(direction),
       ports: [port],
       addresses: Array.isArray(peers) ? peers.flatMap(cidrEdges) : addresses[peers],
     })),
-  );
+    ...(hasPlatform ? platformAims : []).map((aim) => ({ ...noAim(direction), ...aim, addresses: nodes })),
+  ]);
 }
 
 function addressesOf(members: { addresses: Address[] }[]): string[] {

@@ -57,9 +57,25 @@ function node(plan?: AddressPlan): fc.Arbitrary<NodeManifest> {
     .record({
       labels: labelsFrom(nodeLabels),
       annotation: maybe(20, annotation),
+      platform: maybe(50, platform()),
       addresses: fc.array(reported, { minLength: 1, maxLength: 3 }),
     })
-    .map(({ labels, annotation: text, addresses }) => toNode(labels, text, addresses));
+    .map(({ labels, annotation: text, platform: carries, addresses }) =>
+      toNode(labels, { addresses: text, platform: carries }, addresses),
+    );
+}
+
+/** What the Node needs to carry pods; the aims of aim.ts come close. */
+function platform(): fc.Arbitrary<string> {
+  const ports = ['udp/8472', 'udp/51820', 'tcp/10349-10351', 'tcp/4240', 'sctp/36412'];
+  const item = weighted(
+    [5, fc.constantFrom(...ports)],
+    [5, fc.constantFrom('ipip', 'ipv6', 'gre', 'esp', 'ah', 'vrrp')],
+    [1, fc.constantFrom('nonsense', 'udp/0', 'tcp/9-8', '47')],
+  );
+  return fc
+    .tuple(fc.array(item, { minLength: 1, maxLength: 8 }), fc.constantFrom(',', ', ', ' , '))
+    .map(([items, comma]) => items.join(comma));
 }
 
 /**
@@ -68,15 +84,23 @@ function node(plan?: AddressPlan): fc.Arbitrary<NodeManifest> {
  */
 function plannedNode(plan: AddressPlan): fc.Arbitrary<NodeManifest> {
   const all = plan.nodeAddresses.flatMap(({ v4, v6 }) => [v4, v6]);
-  return fc.tuple(labelsFrom(nodeLabels), fc.boolean()).map(([labels, isAnnotated]) => {
+  const drawn = fc.tuple(labelsFrom(nodeLabels), fc.boolean(), maybe(50, platform()));
+  return drawn.map(([labels, isAnnotated, carries]) => {
     const reported = isAnnotated ? all.slice(0, -1) : all;
     const addresses = reported.map((address) => ({ type: 'InternalIP', address }));
-    return toNode(labels, isAnnotated ? all.at(-1) : undefined, addresses);
+    return toNode(labels, { addresses: isAnnotated ? all.at(-1) : undefined, platform: carries }, addresses);
   });
 }
 
-function toNode(labels: object, annotation: string | undefined, addresses: object[]): NodeManifest {
-  const annotations = annotation === undefined ? undefined : { 'nodewall.io/addresses': annotation };
+interface NodeAnnotations {
+  addresses: string | undefined;
+  platform: string | undefined;
+}
+
+function toNode(labels: object, noted: NodeAnnotations, addresses: object[]): NodeManifest {
+  const texts = { 'nodewall.io/addresses': noted.addresses, 'nodewall.io/platform': noted.platform };
+  const given = withoutUndefined(texts);
+  const annotations = Object.keys(given).length === 0 ? undefined : given;
   const metadata = withoutUndefined({ name: '', labels, annotations });
   return { apiVersion: 'v1', kind: 'Node', metadata, status: { addresses } } as NodeManifest;
 }

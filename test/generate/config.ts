@@ -23,7 +23,11 @@ export function config(plan?: AddressPlan): fc.Arbitrary<OracleConfig> {
     localPods: onOff,
   });
   const list = fc.array(failsafeEntry(plan), { minLength: 0, maxLength: 3 });
-  const failsafe = fields<Failsafe>({ ingress: maybe(60, list), egress: maybe(60, list) });
+  const failsafe = fields<Failsafe>({
+    ingress: maybe(60, list),
+    egress: maybe(60, list),
+    platform: maybe(30, fc.boolean()),
+  });
   const groups = fc.constantFrom<Record<string, number>>({ pods: 20 }, { blue: 30 }, { pods: 20, blue: 30 });
   return fields<OracleConfig>({
     exemptions: maybe(25, exemptions),

@@ -27,16 +27,20 @@ const sendableTypes: Readonly<Record<'icmp' | 'icmpv6', number[]>> = {
 };
 
 /**
- * Neither TCP, UDP, SCTP, ICMP, ICMPv6 nor IGMP: IP-in-IP, GRE, ESP, AH, OSPF, DCCP, UDP-Lite,
- * reserved.
+ * Neither TCP, UDP, SCTP, ICMP, ICMPv6 nor IGMP: IP-in-IP, IPv6, GRE, ESP, AH, OSPF, VRRP, DCCP,
+ * UDP-Lite, reserved.
  */
-const otherProtocols = [4, 47, 50, 51, 89, 33, 136, 255];
+const otherProtocols = [4, 41, 47, 50, 51, 89, 112, 33, 136, 255];
 
 /** Traffic that comes close to what the rule or failsafe entry names. */
 export function trafficAt(aim: Aim, isSendable: boolean): fc.Arbitrary<Traffic> {
   const named = [
     ...aim.ports.map(trafficAtPort),
     ...aim.protocols.map((item) => trafficAtProtocol(item, isSendable)),
+    // A kernel test sends none of them.
+    ...(isSendable ? [] : (aim.numbers ?? [])).map((protocol) =>
+      fc.constant<Traffic>({ families: [4, 6], protocol }),
+    ),
   ];
   return named.length === 0 ? anyTraffic(isSendable) : oneOf(named).chain((arbitrary) => arbitrary);
 }

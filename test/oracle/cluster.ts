@@ -8,6 +8,8 @@ export interface ClusterNode {
   name: string;
   labels: Labels;
   addresses: Address[];
+  /** Its annotation `nodewall.io/platform`; empty if it has none. */
+  platform: string;
 }
 
 /** A pod that peers can select: neither hostNetwork nor finished. */
@@ -94,6 +96,7 @@ function toClusterNode(node: NodeManifest): ClusterNode {
     name: node.metadata.name,
     labels: node.metadata.labels ?? {},
     addresses: readable([...reported, ...annotated]),
+    platform: node.metadata.annotations?.['nodewall.io/platform'] ?? '',
   };
 }
 

@@ -1,5 +1,5 @@
 import { type Address, inRange, parseCidr } from './address.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster, ClusterNode } from './cluster.ts';
 import type { FailsafeEntry, OracleConfig, Packet } from './flow.ts';
 import { type AddressTest, toListTest, toNodesTest } from './member.ts';
 import { transportNumber, withinPorts } from './service.ts';
@@ -23,15 +23,43 @@ const dns: FailsafeEntry[] = [
   { protocol: 'UDP', port: 53, peers: 'any' },
 ];
 
+/** IP protocols that the platform's entries may name. */
+const carriers: Readonly<Record<string, number>> = { ipip: 4, ipv6: 41, gre: 47, esp: 50, ah: 51, vrrp: 112 };
+
+/** The items of the annotation `nodewall.io/platform` that say something, at most 256. */
+function toPlatform(text: string): FailsafeEntry[] {
+  const items = text.split(',').map((item) => item.trim());
+  return items
+    .filter((item) => item !== '')
+    .slice(0, 256)
+    .flatMap((item): FailsafeEntry[] => {
+      if (Object.hasOwn(carriers, item)) return [{ protocol: item, peers: 'nodes' }];
+      const [protocol = '', ports = '', ...rest] = item.split('/');
+      const [port, endPort = port, ...more] = ports.split('-').map(toPort);
+      if (!['tcp', 'udp', 'sctp'].includes(protocol) || rest.length + more.length > 0) return [];
+      if (port === undefined || endPort === undefined || port < 1 || endPort < port || endPort > 65535)
+        return [];
+      return [{ protocol, port, endPort, peers: 'nodes' }];
+    });
+}
+
+function toPort(text: string): number {
+  return text !== '' && [...text].every((one) => one >= '0' && one <= '9') ? Number(text) : 0;
+}
+
 /**
  * For Host traffic alone. A direction that the configuration gives replaces that direction's list;
- * the other keeps its default.
+ * the other keeps its default. What the Node needs to carry pods is in both.
  */
-export function toFailsafeTest(config: OracleConfig, cluster: Cluster): FailsafeTest {
+export function toFailsafeTest(config: OracleConfig, cluster: Cluster, node: ClusterNode): FailsafeTest {
+  const platform = config.failsafe?.platform === false ? [] : toPlatform(node.platform);
   const clusterPorts = [...apiServer('nodes', cluster), ...nodePorts];
   const lists = {
-    ingress: config.failsafe?.ingress ?? [...clusterPorts, ...apiServer('controllers', cluster)],
-    egress: config.failsafe?.egress ?? [...clusterPorts, ...controllerPorts, ...dns],
+    ingress: [
+      ...(config.failsafe?.ingress ?? [...clusterPorts, ...apiServer('controllers', cluster)]),
+      ...platform,
+    ],
+    egress: [...(config.failsafe?.egress ?? [...clusterPorts, ...controllerPorts, ...dns]), ...platform],
   };
   const tests = {
     ingress: lists.ingress.map((entry) => toEntryTest(entry, cluster)),
@@ -49,7 +77,7 @@ function toEntryTest(
   entry: FailsafeEntry,
   cluster: Cluster,
 ): { readonly asks: FailsafeTest; readonly answers: FailsafeTest } {
-  const protocol = transportNumber(entry.protocol);
+  const protocol = carriers[entry.protocol ?? ''] ?? transportNumber(entry.protocol);
   const peers = toPeersTest(entry.peers, cluster);
   const isNamed = (remote: Address | undefined, port: number | undefined) =>
     withinPorts(entry.port, entry.endPort, port) &&

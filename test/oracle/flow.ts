@@ -124,7 +124,7 @@ export interface OracleConfig {
   antiSpoofing?: boolean;
   endpointsWithoutPods?: string[];
   interfaceGroups?: Record<string, number | { group: number }>;
-  failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[] };
+  failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[]; platform?: boolean };
 }
 
 /** What `--names` gives: the addresses that each name resolves to. */

@@ -48,7 +48,7 @@ export function oracle(input: OracleInput): (flow: Flow) => Answer {
   const isOfLocalPod = toLocalPodTest(cluster, node);
   // A Node that no rule but of Audit policies applies to is left alone.
   const isSpoofed = rules.every(({ isAudit }) => isAudit) ? () => false : toSpoofTest(config, cluster, node);
-  const isFailsafe = toFailsafeTest(config, cluster);
+  const isFailsafe = toFailsafeTest(config, cluster, node);
   return (flow) => {
     const given = toPacket(flow);
     const packet = isOfLocalPod(given) ? { ...given, interfaceGroup: 'pods' } : given;

@@ -69,6 +69,7 @@ export function agree(
     const packet = toPacket(flow as Parameters<typeof toPacket>[0], state.nodeAddresses, ofPackets, local);
     if (packet === null) continue;
     count(seen, `kernel ${wanted.verdict} ${wanted.reason}`);
+    if (CARRIERS.includes(packet.protocol)) count(seen, `carrier ${wanted.verdict} ${wanted.reason}`);
     const [byIndex, byList] = [indexed(packet), linear(packet)];
     traces.push({ packet, indexed: byIndex, linear: byList });
     const isRight = (trace: Trace) =>
@@ -79,6 +80,9 @@ export function agree(
   }
   return { state, config, rulesets, traces };
 }
+
+/** IP-in-IP, IPv6, GRE, ESP, AH, VRRP: the failsafe list may have them (docs/semantics.md, 2.4). */
+const CARRIERS: readonly number[] = [4, 41, 47, 50, 51, 112];
 
 type Rules = ReadonlyMap<string, CompiledRule>;
 

@@ -30,4 +30,5 @@ const EXPECTED = [
   'audited',
   ...['Allow failsafe', 'Allow rule', 'Drop rule'].map((what) => `untracked ${what}`),
   ...['Allow exempt', 'Allow rule', 'Drop rule'].map((what) => `local pods ${what}`),
+  ...['Allow failsafe', 'Allow rule', 'Drop rule'].map((what) => `carrier ${what}`),
 ];

@@ -118,7 +118,7 @@ function isWithin(cidr: Cidr, address: bigint): boolean {
   return cidr.value <= address && address <= lastAddress(cidr);
 }
 
-const PROTOCOL_NUMBERS: Readonly<Record<L4Protocol, number>> = {
+const PROTOCOL_NUMBERS: Readonly<Record<Exclude<L4Protocol, number>, number>> = {
   icmp: 1,
   igmp: 2,
   tcp: 6,
@@ -128,6 +128,7 @@ const PROTOCOL_NUMBERS: Readonly<Record<L4Protocol, number>> = {
 };
 
 export function protocolNumber(protocol: L4Protocol): number {
+  if (typeof protocol === 'number') return protocol;
   const number = PROTOCOL_NUMBERS[protocol];
   if (number === undefined) throw new Error(`unknown protocol ${protocol}`);
   return number;

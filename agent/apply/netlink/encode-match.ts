@@ -1,3 +1,4 @@
+import { ipProtocolNumber } from '../../../apis/flow.ts';
 import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/bytes.ts';
 import { NO_USER } from '../../render/nft-text.ts';
 import type { L4Protocol, Match, MatchOf } from '../../render/ruleset.ts';
@@ -26,7 +27,6 @@ import {
   bitwise,
   meta,
   PORT_OFFSET,
-  PROTOCOL,
   payload,
   REGISTER,
   type RuleEncoding,
@@ -195,7 +195,7 @@ function addProtocols(encoding: RuleEncoding, protocols: readonly L4Protocol[]):
     typeOf: TYPE_OF_PROTOCOL,
   } as const;
   encoding.expressions.push(meta('l4proto'));
-  const keys = Uint8Array.from(protocols, (protocol) => PROTOCOL[protocol]);
+  const keys = Uint8Array.from(protocols, ipProtocolNumber);
   addAnonymous(encoding, key, { shape: 'keys', keys });
   encoding.protocol = 'several';
 }

@@ -1,4 +1,5 @@
 import type { Expression } from 'nftables-napi';
+import { ipProtocolNumber } from '../../../apis/flow.ts';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
 import { packMachine32 } from '../../../lib/net/bytes.ts';
 import type { L4Protocol, MarkField } from '../../render/ruleset.ts';
@@ -48,7 +49,7 @@ export function newRuleEncoding(ids: SetIds): RuleEncoding {
 export const REGISTER = 1;
 /** NFPROTO_IPV4, NFPROTO_IPV6 of linux/netfilter.h. */
 const NFPROTO = { 4: 2, 6: 10 } as const;
-export const PROTOCOL: Readonly<Record<L4Protocol, number>> = {
+export const PROTOCOL: Readonly<Record<Exclude<L4Protocol, number>, number>> = {
   icmp: 1,
   igmp: 2,
   tcp: 6,
@@ -56,6 +57,7 @@ export const PROTOCOL: Readonly<Record<L4Protocol, number>> = {
   icmpv6: 58,
   sctp: 132,
 };
+
 /** Offsets in the IP header in bytes, by family. */
 export const ADDRESS_OFFSET = { 4: { saddr: 12, daddr: 16 }, 6: { saddr: 8, daddr: 24 } } as const;
 export const PORT_OFFSET = { sport: 0, dport: 2 } as const;
@@ -75,11 +77,11 @@ export function addFamily(encoding: RuleEncoding, family: Family): void {
 
 export function requireProtocol(encoding: RuleEncoding, protocol: L4Protocol): void {
   if (encoding.protocol === null) addProtocol(encoding, protocol);
-  else if (encoding.protocol !== protocol) throw conflict(encoding.protocol, protocol);
+  else if (encoding.protocol !== protocol) throw conflict(String(encoding.protocol), String(protocol));
 }
 
 export function addProtocol(encoding: RuleEncoding, protocol: L4Protocol): void {
-  addEqual(encoding, meta('l4proto'), Uint8Array.of(PROTOCOL[protocol]));
+  addEqual(encoding, meta('l4proto'), Uint8Array.of(ipProtocolNumber(protocol)));
   encoding.protocol = protocol;
 }
 

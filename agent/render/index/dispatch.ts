@@ -1,5 +1,5 @@
 import { ALL_PORTS } from '../../../lib/net/interval.ts';
-import { CHANGED_BY_NAT, type FailsafeRules, inOneList } from '../failsafe.ts';
+import { CHANGED_BY_NAT, type FailsafeProtocol, type FailsafeRules, inOneList } from '../failsafe.ts';
 import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
 import { protocolChain } from '../nft-text.ts';
 import {
@@ -151,15 +151,21 @@ export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
     if (of.items.length === (scope === null ? rest.items.length : 0)) continue;
     add(protocol, of);
   }
-  for (const protocol of scope === null ? OTHER_PROTOCOLS : []) {
+  const withoutPorts = scope === null ? OTHER_PROTOCOLS : [...scope.keys()].filter(isNumber);
+  for (const protocol of withoutPorts) {
     const of = part(protocolChain(name, protocol), (entry) => protocolItem(entry, protocol));
     if (of.items.length === rest.items.length) continue;
     add(protocol, of);
   }
-  if (scope !== null) return joined(name, rules, found);
+  // In a scope, every protocol with ports has its chain, or no rule.
+  if (scope !== null && withoutPorts.length === 0) return joined(name, rules, found);
   const { chains, maps } = build({ name, protocol: null }, rest);
   const [entry, ...others] = chains;
   return joined(name, [...rules, ...(entry?.rules ?? [])], [...found, { chains: others, maps }]);
+}
+
+function isNumber(protocol: L4Protocol): protocol is number {
+  return typeof protocol === 'number';
 }
 
 /** The protocol if it has ports, else null. */
@@ -249,7 +255,7 @@ function joined(name: string, rules: readonly NftRule[], parts: readonly Dispatc
 interface IndexFront {
   /** Exemptions. */
   readonly exempt: ReadonlyMap<L4Protocol, readonly NftRule[]>;
-  readonly failsafe: ReadonlyMap<PortProtocol, FailsafeRules>;
+  readonly failsafe: ReadonlyMap<FailsafeProtocol, FailsafeRules>;
   /** Whether the failsafe rules may be in chains of their own, which takes FRONT_LEVELS. */
   readonly hasChains: boolean;
 }
@@ -273,8 +279,8 @@ export function withFront(name: string, index: Dispatched, front: IndexFront): D
   for (const protocol of new Set([...front.exempt.keys(), ...front.failsafe.keys()])) {
     const chain = byName.get(protocolChain(name, protocol))?.[0];
     const exempt = front.exempt.get(protocol) ?? [];
-    const port = PORT_PROTOCOLS.find((one) => one === protocol);
-    const failsafe = port === undefined ? undefined : front.failsafe.get(port);
+    const named = isNumber(protocol) ? protocol : withPorts(protocol);
+    const failsafe = named === null ? undefined : front.failsafe.get(named);
     if (chain === undefined) ofEntry.push(...exempt, ...(failsafe === undefined ? [] : inOneList(failsafe)));
     else byName.set(chain.name, behind(chain, { exempt, failsafe, hasChains: front.hasChains }));
   }

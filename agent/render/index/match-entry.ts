@@ -40,8 +40,11 @@ export interface MatchEntry {
   readonly final: boolean;
 }
 
-/** The traffic that an index receives: only these ports of these protocols. Null: any traffic. */
-export type Scope = ReadonlyMap<PortProtocol, readonly PortRange[]> | null;
+/**
+ * The traffic that an index receives: only these ports of these protocols; of one by number, every
+ * packet. Null: any traffic.
+ */
+export type Scope = ReadonlyMap<PortProtocol | number, readonly PortRange[]> | null;
 
 export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
 

@@ -67,7 +67,7 @@ function matchText(parts: readonly Fragment[]): string | null {
   const protocol = parts.find((part) => part.protocol)?.protocol;
   if (protocol) {
     if (parts.some((part) => part.protocol && part.protocol !== protocol)) return null;
-    words.push(`-p ${PROTOCOL_NAMES[protocol]}`);
+    words.push(`-p ${protocolText(protocol)}`);
   }
   addExtensions(words, parts);
   return words.join(' ');
@@ -97,7 +97,7 @@ function addAddress(
  * The names that iptables prints. All are built in except igmp, which it reads from /etc/protocols
  * (Debian's iptables depends on netbase, which has that file).
  */
-const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
+const PROTOCOL_NAMES: Readonly<Record<Exclude<L4Protocol, number>, string>> = {
   tcp: 'tcp',
   udp: 'udp',
   sctp: 'sctp',
@@ -105,6 +105,21 @@ const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
   icmpv6: 'ipv6-icmp',
   igmp: 'igmp',
 };
+
+/** Likewise, of those that the failsafe list may have by number. */
+const NUMBER_NAMES: ReadonlyMap<number, string> = new Map([
+  [4, 'ipencap'],
+  [41, 'ipv6'],
+  [47, 'gre'],
+  [50, 'esp'],
+  [51, 'ah'],
+  [112, 'vrrp'],
+]);
+
+function protocolText(protocol: L4Protocol): string {
+  if (typeof protocol === 'string') return PROTOCOL_NAMES[protocol];
+  return NUMBER_NAMES.get(protocol) ?? String(protocol);
+}
 
 /** Both ports are one match, at the position of the first. */
 function addExtensions(words: string[], parts: readonly Fragment[]): void {

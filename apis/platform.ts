@@ -1,0 +1,103 @@
+/**
+ * The platform's entries of the failsafe list (docs/semantics.md section 2.4): what a Node needs to
+ * carry pods, as its agent found it in the kernel, or as an annotation of the Node says.
+ */
+import type { FailsafeEntry } from './config.ts';
+import type { Direction } from './objects.ts';
+
+export interface PlatformEntry extends FailsafeEntry {
+  /** Its origin, for people: a link, a socket, an annotation. */
+  readonly reason: string;
+  /** The list that it is in; absent: both. */
+  readonly direction?: Direction;
+}
+
+/** What `nodewall check --machine -o yaml` prints, for manifests of other machines. */
+export const PLATFORM_ANNOTATION = 'nodewall.io/platform';
+
+/** The most entries of a Node. */
+export const MOST_PLATFORM_ENTRIES = 256;
+
+/** IP protocols without ports that carry pods' packets, or addresses of Nodes, by number. */
+export const CARRIER_PROTOCOLS = { ipip: 4, ipv6: 41, gre: 47, esp: 50, ah: 51, vrrp: 112 } as const;
+
+const CARRIER_NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(CARRIER_PROTOCOLS).map(([name, number]) => [number, name]),
+);
+
+/** `TCP 6443`, `UDP 3784-3785`, `GRE`. */
+export function entryText({ protocol, ports: [first, last] }: FailsafeEntry): string {
+  if (typeof protocol === 'number') return (CARRIER_NAMES.get(protocol) ?? String(protocol)).toUpperCase();
+  const ports = first === 0 && last === 65535 ? 'every port' : portsText([first, last]);
+  return `${protocol.toUpperCase()} ${ports}`;
+}
+
+function portsText([first, last]: FailsafeEntry['ports']): string {
+  return first === last ? String(first) : `${first}-${last}`;
+}
+
+/** The value of the annotation: entries for addresses of Nodes alone. */
+export function platformText(entries: readonly PlatformEntry[]): string {
+  const items = entries
+    .filter(({ peers, direction }) => peers === 'nodes' && direction === undefined)
+    .map(({ protocol, ports }) => {
+      if (typeof protocol === 'number') return CARRIER_NAMES.get(protocol) ?? '';
+      return `${protocol}/${portsText(ports)}`;
+    });
+  return [...new Set(items)].filter((item) => item !== '').join(',');
+}
+
+interface ReadPlatform {
+  readonly entries: readonly PlatformEntry[];
+  /** Items that say nothing, as they are written. */
+  readonly invalid: readonly string[];
+  /** Items beyond MOST_PLATFORM_ENTRIES, which are left out. */
+  readonly leftOut: number;
+}
+
+/** Reads the value of the annotation. */
+export function readPlatform(text: string): ReadPlatform {
+  // A list that is longer than any valid one is not read to its end.
+  const items = text
+    .split(',', 2 * MOST_PLATFORM_ENTRIES)
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+  const entries: PlatformEntry[] = [];
+  const invalid: string[] = [];
+  for (const item of items.slice(0, MOST_PLATFORM_ENTRIES)) {
+    const entry = readItem(item);
+    if (entry === null) invalid.push(item);
+    else entries.push(entry);
+  }
+  return { entries, invalid, leftOut: Math.max(0, items.length - MOST_PLATFORM_ENTRIES) };
+}
+
+const REASON = `annotation ${PLATFORM_ANNOTATION}`;
+const WITH_PORTS = /^(tcp|udp|sctp)\/(\d{1,5})(?:-(\d{1,5}))?$/;
+
+function readItem(item: string): PlatformEntry | null {
+  if (Object.hasOwn(CARRIER_PROTOCOLS, item))
+    return carrierEntry(CARRIER_PROTOCOLS[item as keyof typeof CARRIER_PROTOCOLS], REASON);
+  const [, protocol, from = '', to = from] = WITH_PORTS.exec(item) ?? [];
+  const [first, last] = [Number(from), Number(to)];
+  if (protocol === undefined || first < 1 || last < first || last > 65_535) return null;
+  return {
+    protocol: protocol as 'tcp' | 'udp' | 'sctp',
+    ports: [first, last],
+    peers: 'nodes',
+    reason: REASON,
+  };
+}
+
+/** Every packet of an IP protocol, between Nodes. */
+export function carrierEntry(protocol: number, reason: string): PlatformEntry {
+  return { protocol, ports: [0, 65535], peers: 'nodes', reason };
+}
+
+/** The entries of one direction's list. */
+export function platformOf(
+  { platform = [] }: { readonly platform?: readonly PlatformEntry[] },
+  direction: Direction,
+): readonly PlatformEntry[] {
+  return platform.filter((entry) => entry.direction === undefined || entry.direction === direction);
+}
