@@ -3,6 +3,7 @@ import { parseAddress, parseCidr } from '../lib/net/address.ts';
 import type { FailsafeEntry, FailsafePeers } from './config.ts';
 import { type Flow, type FlowAnswer, PROTOCOL_NUMBERS, parseFlow } from './flow.ts';
 import type { RuleAction } from './objects.ts';
+import type { PlatformEntry } from './platform.ts';
 import {
   BOOLEAN,
   COUNT,
@@ -104,13 +105,23 @@ export const NODE_FLOW = where(
   ({ traffic, direction }) => traffic === 'Host' || direction === 'ingress',
 );
 
+const PORTS = where(tuple(PORT, PORT), 'two ports', ({ length }) => length === 2);
 const FAILSAFE_ENTRY: Shape<FailsafeEntry> = object(
   {
     protocol: oneOf('tcp', 'udp', 'sctp'),
-    ports: where(tuple(PORT, PORT), 'two ports', ({ length }) => length === 2),
+    ports: PORTS,
     peers: either('peers', text() as Shape<FailsafePeers>, list(text())),
   },
   { apiServer: FLAG },
+);
+const PLATFORM_ENTRY: Shape<PlatformEntry> = object(
+  {
+    protocol: either('tcp, udp, sctp or a number', oneOf('tcp', 'udp', 'sctp'), BYTE),
+    ports: PORTS,
+    peers: either('peers', oneOf('nodes'), list(text())),
+    reason: text(),
+  },
+  { direction: oneOf('ingress', 'egress') },
 );
 
 /** Flows that an inventory lacks. */
@@ -151,6 +162,8 @@ const NODE_FLOWS = object(
      * nothing.
      */
     controlPlane: list(FAILSAFE_ENTRY),
+    /** The node needs these to carry pods (NodeState.platform); absent: none, or not known. */
+    platform: list(PLATFORM_ENTRY),
   },
 );
 

@@ -53,7 +53,7 @@ export interface Node {
    * Addresses outside the configuration's nodeCIDRs, which do not count; absent if there are none.
    */
   readonly ignoredAddresses?: readonly string[];
-  /** What its annotation says that it needs to carry pods; absent: it has no such annotation. */
+  /** It needs these to carry pods, as its annotation says; absent: it has no such annotation. */
   readonly platform?: readonly PlatformEntry[];
   /**
    * Addresses of the object that do not count because something else has them, each with its holder

@@ -2,17 +2,24 @@
  * The platform's entries of the failsafe list (docs/semantics.md section 2.4): what a Node needs to
  * carry pods, as its agent found it in the kernel, or as an annotation of the Node says.
  */
-import type { FailsafeEntry } from './config.ts';
-import type { Direction } from './objects.ts';
 
-export interface PlatformEntry extends FailsafeEntry {
+type Direction = 'ingress' | 'egress';
+
+/** An entry of the failsafe list (FailsafeEntry), for both directions. */
+export interface PlatformEntry {
+  /** By name one that has ports, else by number. */
+  readonly protocol: 'tcp' | 'udp' | 'sctp' | number;
+  /** Inclusive; [0, 65535] of a protocol by number. */
+  readonly ports: readonly [first: number, last: number];
+  /** Addresses of Nodes, or CIDRs and addresses. */
+  readonly peers: 'nodes' | readonly string[];
   /** Its origin, for people: a link, a socket, an annotation. */
   readonly reason: string;
   /** The list that it is in; absent: both. */
   readonly direction?: Direction;
 }
 
-/** What `nodewall check --machine -o yaml` prints, for manifests of other machines. */
+/** `nodewall check --machine -o yaml` prints it, for manifests of other machines. */
 export const PLATFORM_ANNOTATION = 'nodewall.io/platform';
 
 /** The most entries of a Node. */
@@ -26,13 +33,16 @@ const CARRIER_NAMES: ReadonlyMap<number, string> = new Map(
 );
 
 /** `TCP 6443`, `UDP 3784-3785`, `GRE`. */
-export function entryText({ protocol, ports: [first, last] }: FailsafeEntry): string {
+export function entryText({
+  protocol,
+  ports: [first, last],
+}: Pick<PlatformEntry, 'protocol' | 'ports'>): string {
   if (typeof protocol === 'number') return (CARRIER_NAMES.get(protocol) ?? String(protocol)).toUpperCase();
   const ports = first === 0 && last === 65535 ? 'every port' : portsText([first, last]);
   return `${protocol.toUpperCase()} ${ports}`;
 }
 
-function portsText([first, last]: FailsafeEntry['ports']): string {
+function portsText([first, last]: PlatformEntry['ports']): string {
   return first === last ? String(first) : `${first}-${last}`;
 }
 

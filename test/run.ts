@@ -17,7 +17,7 @@ const SUITES = {
   unit: [
     '{apis,lib}/**/*.test.ts',
     'controller/**/*.test.ts',
-    'agent/{receive,render,apply,boot,bundle,check,connections,dataplane,egress,flows,guard,inspect,run,observe,interfaces,names,record}/**/*.test.ts',
+    'agent/{receive,render,apply,boot,bundle,check,connections,dataplane,egress,flows,guard,inspect,run,observe,interfaces,names,platform,record}/**/*.test.ts',
     'cli/**/*.test.ts',
     'console/{data,view}/**/*.test.ts',
     'perf/**/*.test.ts',

@@ -4,6 +4,7 @@ import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Flow, NodeExplanation } from '../../apis/flow.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { NodeFlow, NodeFlows } from '../../apis/node-flows.ts';
+import type { PlatformEntry } from '../../apis/platform.ts';
 import { utcText } from '../../lib/process/clock.ts';
 import type { FlowSource } from '../flows/flow-inventory.ts';
 import { type FlowFilter, type FlowKind, flowOfKind } from '../flows/flow-kind.ts';
@@ -32,10 +33,17 @@ export async function explanationOf(
   flow: Flow,
 ): Promise<NodeExplanation> {
   const state = await towards(await withNames(await readState(stateDir), stateDir), config, flow);
+  const platform = await platformHere(config);
   return {
     node: state.node,
-    explanation: explain({ ...state, controlPlane }, config)(flow, { considered: true }),
+    explanation: explain({ ...state, controlPlane, platform }, config)(flow, { considered: true }),
   };
+}
+
+/** This machine needs these to carry pods; none where the kernel does not tell. */
+async function platformHere(config: Config): Promise<PlatformEntry[]> {
+  const { platformNow } = await import('../run/interface-groups.ts');
+  return platformNow(config).catch(() => []);
 }
 
 /**
@@ -82,7 +90,8 @@ export async function nodeFlows(
   const saved = await readStateIfAny(stateDir);
   const state = saved === null ? null : await withNames(saved, stateDir);
   const { explainMany } = await import('../observe/indexed-rules.ts');
-  const explain = state === null ? null : explainMany({ ...state, controlPlane }, config);
+  const platform = await platformHere(config);
+  const explain = state === null ? null : explainMany({ ...state, controlPlane, platform }, config);
   const kinds = inventory
     .kinds()
     .filter((kind) => (after === null || kind.key > after) && filter.matches(kind))
@@ -109,6 +118,7 @@ export async function nodeFlows(
     isCut,
     ...(after !== null && isCut ? { continue: last } : {}),
     ...(controlPlane.length === 0 ? {} : { controlPlane }),
+    ...(platform.length === 0 ? {} : { platform }),
     kinds: inventory.size,
     missed: inventory.missed,
   };

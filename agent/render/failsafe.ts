@@ -69,7 +69,8 @@ export function failsafeRules(
       sideRules(others, answer, target),
     ] as const;
     const lists = portLists(own.map((entry) => entry.ports));
-    // What has no port is on the lists of both directions, so an answer is asked for, too; and
+    // A protocol without ports is on the lists of both directions, so that an answer is asked
+    // for, too; and
     // destination NAT changes nothing of what comes in.
     const hasPorts = typeof protocol !== 'number';
     const toAnswered = hasPorts ? answers.rules : [];

@@ -25,6 +25,7 @@ import { RefusedError } from '../apply/reconciler-interface.ts';
 import type { DataplaneOptions, Running } from '../dataplane/dataplane.ts';
 import type { AgentExtension } from '../extension/agent-extension.ts';
 import { NO_VRFS } from '../interfaces/vrfs.ts';
+import { NO_PLATFORM } from '../platform/watched-platform.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
@@ -138,9 +139,10 @@ describe('the enforcement of an agent', () => {
       ...DEFAULT_CONFIG,
       names: { ...DEFAULT_CONFIG.names, servers: [dns.server], learn: false },
     };
-    const interfaces: Pick<InterfaceGroups, 'localPods' | 'vrfs' | 'nodeHas'> = {
+    const interfaces: Pick<InterfaceGroups, 'localPods' | 'vrfs' | 'platform' | 'nodeHas'> = {
       async nodeHas() {},
       vrfs: NO_VRFS,
+      platform: NO_PLATFORM,
       localPods: {
         now: () => localPods,
         listen(changed) {

@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 import type { Link, LinkSocket, RouteSocket } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { entryText, type PlatformEntry } from '../../apis/platform.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
 import type { MemberSet } from '../../lib/net/member-set.ts';
 import { systemClock } from '../../lib/process/clock.ts';
@@ -24,6 +25,9 @@ import {
 } from '../interfaces/local-pods.ts';
 import { UnseenProxy } from '../interfaces/unseen-proxy.ts';
 import { NO_VRFS, type Vrfs, vrfsOf, WatchedVrfs } from '../interfaces/vrfs.ts';
+import { readKernelFacts } from '../platform/kernel-facts.ts';
+import { isTunnel, NO_KERNEL_FACTS, platformEntries } from '../platform/platform-facts.ts';
+import { NO_PLATFORM, type NodePlatform, WatchedPlatform } from '../platform/watched-platform.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { interfaceLog } from './interface-log.ts';
@@ -31,6 +35,8 @@ import { watchLinks } from './link-watch.ts';
 import { savedNodeAddresses } from './state-store.ts';
 import { loadAddon } from './with-kernel.ts';
 
+/** Interval for sockets, WireGuard's peers and IPsec, which have no events (milliseconds). */
+const PLATFORM_INTERVAL = 15_000;
 /** Interval for changes that have no event: groups set on links that are down (milliseconds). */
 const LOOK_INTERVAL = 60_000;
 
@@ -41,6 +47,7 @@ export interface InterfaceGroups {
   groupOf(index: number): number | null;
   readonly localPods: LocalPods;
   readonly vrfs: Vrfs;
+  readonly platform: NodePlatform;
   /** Why NodePort policies match nothing on this node; null: nothing is known against them. */
   readonly unseenProxy: string | null;
   /**
@@ -57,6 +64,9 @@ interface InterfaceGroupsOptions {
   readonly log: Log;
   readonly metrics: Pick<AgentMetrics, 'monitor'>;
 }
+
+/** Entries that one line of the log names. */
+const MOST_LOGGED = 20;
 
 /** The file in the state directory that lists the groups set by the agent. */
 export function ownedGroupsFile(stateDir: string): StateFile {
@@ -97,6 +107,7 @@ export async function keepInterfaceGroups({
       groupOf: () => null,
       localPods: NO_LOCAL_PODS,
       vrfs: NO_VRFS,
+      platform: NO_PLATFORM,
       unseenProxy: null,
       nodeHas: async () => undefined,
       close: () => saved.close(),
@@ -121,6 +132,7 @@ interface KeptGroupsOptions {
 class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly vrfs = new WatchedVrfs();
+  readonly platform: WatchedPlatform;
   readonly #options: KeptGroupsOptions;
   readonly #proxy: UnseenProxy;
   readonly #groups: LinkSocket;
@@ -128,7 +140,7 @@ class KeptGroups implements InterfaceGroups {
   readonly #reconciler: GroupReconciler;
   #declared: readonly string[] | null;
   #monitors: readonly { close(): Promise<void> }[] = [];
-  #interval: NodeJS.Timeout | undefined;
+  #intervals: NodeJS.Timeout[] = [];
 
   /** Throws if the kernel refuses a socket. */
   constructor(options: KeptGroupsOptions) {
@@ -148,6 +160,29 @@ class KeptGroups implements InterfaceGroups {
         );
       },
     });
+    const unreadable = new Set<string>();
+    this.platform = new WatchedPlatform({
+      read: async (links, last) => {
+        const { facts, unread } = await readKernelFacts(addon, links, last);
+        for (const { fact, error } of unread) {
+          const { message } = error;
+          if (unreadable.has(`${fact} ${message}`)) continue;
+          unreadable.add(`${fact} ${message}`);
+          log.warn('cannot read a part of what this node needs to carry pods; it stays as it was', {
+            node,
+            name: fact,
+            error: message,
+          });
+        }
+        return facts;
+      },
+      changed: (entries) =>
+        log.info('this node needs these to carry pods; a deny without ports spares them', {
+          node,
+          count: entries.length,
+          ports: [...new Set(entries.map(entryText))].slice(0, MOST_LOGGED).join(', '),
+        }),
+    });
     this.#proxy = new UnseenProxy({
       hasKubeProxy,
       now: () => performance.now(),
@@ -163,6 +198,7 @@ class KeptGroups implements InterfaceGroups {
         ...said,
         known: (links) => {
           this.vrfs.update(links);
+          if (config.sparesPlatform) this.platform.update(links);
           this.#proxy.update(links);
         },
         owned: (held) => saved.save(held),
@@ -181,10 +217,14 @@ class KeptGroups implements InterfaceGroups {
     if (!once) this.#monitors = [this.#watch(), this.#watchNetwork()];
     await this.#reconciler.reconcileAll();
     await this.#proxy.settled();
+    if (config.sparesPlatform) await this.platform.refresh();
     await this.#refreshPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
     await nameGroups(config.interfaceGroupFile, config.interfaceGroups, log);
-    if (!once) this.#interval = setInterval(() => void this.#reconciler.reconcileAll(), LOOK_INTERVAL);
+    if (once) return;
+    this.#intervals = [setInterval(() => void this.#reconciler.reconcileAll(), LOOK_INTERVAL)];
+    if (config.sparesPlatform)
+      this.#intervals.push(setInterval(() => void this.platform.refresh(), PLATFORM_INTERVAL));
   }
 
   get unseenProxy(): string | null {
@@ -207,7 +247,7 @@ class KeptGroups implements InterfaceGroups {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#interval);
+    for (const interval of this.#intervals) clearInterval(interval);
     this.localPods.close();
     await Promise.all(this.#monitors.map((monitor) => monitor.close()));
     await this.#reconciler.close();
@@ -293,6 +333,16 @@ export async function withInterfacesNow(state: NodeState, config: Config): Promi
   const links = await listLinks();
   const localPods = localPodsSet(podRoutes(links, await readRoutes(), config));
   return { ...state, localPods, vrfs: vrfsOf(links) };
+}
+
+/** This machine needs these now to carry pods; none if the configuration doesn't spare them. */
+export async function platformNow({
+  sparesPlatform,
+}: Pick<Config, 'sparesPlatform'>): Promise<PlatformEntry[]> {
+  if (!sparesPlatform) return [];
+  const links = (await listLinks()).filter(isTunnel);
+  const { facts } = await readKernelFacts(await loadAddon(), links, NO_KERNEL_FACTS);
+  return platformEntries(facts);
 }
 
 /** The facts of this machine as they are now, read from the kernel. */

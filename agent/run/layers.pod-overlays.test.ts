@@ -5,6 +5,7 @@ import { addressSet, stateOf } from '../../test/fake/node-state.ts';
 import { type Envelope, envelopeOf } from '../apply/envelope.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
 import { NO_VRFS, type Vrfs, WatchedVrfs } from '../interfaces/vrfs.ts';
+import { NO_PLATFORM, type NodePlatform, WatchedPlatform } from '../platform/watched-platform.ts';
 import { interfaceOverlay } from './layers.ts';
 
 describe('interfaceOverlay', () => {
@@ -13,7 +14,7 @@ describe('interfaceOverlay', () => {
   let now: AddressSet | null;
   let listeners: Set<() => void>;
   let submitted: Envelope[];
-  const overlaid = (vrfs: Vrfs = NO_VRFS) => {
+  const overlaid = (vrfs: Vrfs = NO_VRFS, platform: NodePlatform = NO_PLATFORM) => {
     const localPods: LocalPods = {
       now: () => now,
       listen(changed) {
@@ -21,7 +22,7 @@ describe('interfaceOverlay', () => {
         return () => void listeners.delete(changed);
       },
     };
-    return interfaceOverlay({ localPods, vrfs }, (envelope) => submitted.push(envelope));
+    return interfaceOverlay({ localPods, vrfs, platform }, (envelope) => submitted.push(envelope));
   };
   const become = (set: AddressSet) => {
     now = set;
@@ -82,5 +83,22 @@ describe('interfaceOverlay', () => {
     overlay.close();
     vrfs.update([red]);
     assert.equal(submitted.length, 4);
+  });
+
+  it("adds what the node's kernel needs to carry pods, in place of what an annotation says", async () => {
+    const platform = new WatchedPlatform({ read: async (_, last) => last, changed: () => {} });
+    overlaid(NO_VRFS, platform).submit(
+      envelopeOf({
+        ...stateOf([]),
+        platform: [{ protocol: 47, ports: [0, 65535], peers: 'nodes', reason: '' }],
+      }),
+    );
+    platform.update([{ ...BARE, index: 7, name: 'flannel.1', kind: 'vxlan', isUp: true, tunnelPort: 8472 }]);
+    await platform.refresh();
+    platform.update([]);
+    assert.deepEqual(
+      submitted.map(({ resolved }) => resolved.platform?.map(({ protocol, ports }) => [protocol, ...ports])),
+      [undefined, [['udp', 8472, 8472]], undefined],
+    );
   });
 });

@@ -6,6 +6,7 @@ import { type Envelope, withResolved } from '../apply/envelope.ts';
 import type { LocalPods } from '../interfaces/local-pods.ts';
 import type { Vrfs } from '../interfaces/vrfs.ts';
 import type { FqdnResolverOptions, WatchedNames } from '../names/names.ts';
+import type { NodePlatform } from '../platform/watched-platform.ts';
 import { hostAddresses } from './machine-addresses.ts';
 
 export type PassOn = (envelope: Envelope) => void;
@@ -73,24 +74,34 @@ interface InterfaceOverlay extends Layer {
 interface InterfaceParts {
   readonly localPods: LocalPods;
   readonly vrfs: Vrfs;
+  readonly platform: NodePlatform;
 }
 
 /**
- * Adds to states the destinations routed to local pods, and the devices of VRFs, and passes the
- * latest on again when they change.
+ * Adds to states the destinations routed to local pods, the devices of VRFs, and what the node
+ * needs to carry pods, and passes the latest on again when they change.
  */
 export function interfaceOverlay(parts: InterfaceParts, next: PassOn): InterfaceOverlay {
   let latest: Envelope | null = null;
   function over(state: NodeState): NodeState {
     const localPods = parts.localPods.now();
     const vrfs = parts.vrfs.now();
-    if (localPods === null && vrfs.length === 0) return state;
-    return { ...state, ...(localPods === null ? {} : { localPods }), vrfs };
+    const platform = parts.platform.now();
+    // An annotation says less than this kernel, of which it may have been written long ago.
+    const { platform: annotated, ...rest } = state;
+    if (localPods === null && vrfs.length === 0 && platform.length === 0)
+      return annotated === undefined ? state : rest;
+    return {
+      ...rest,
+      ...(localPods === null ? {} : { localPods }),
+      vrfs,
+      ...(platform.length === 0 ? {} : { platform }),
+    };
   }
   function pass(): void {
     if (latest !== null) next(withResolved(latest, over(latest.resolved)));
   }
-  const stops = [parts.localPods.listen(pass), parts.vrfs.listen(pass)];
+  const stops = [parts.localPods.listen(pass), parts.vrfs.listen(pass), parts.platform.listen(pass)];
   return {
     over,
     submit(envelope) {

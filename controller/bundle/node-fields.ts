@@ -140,6 +140,8 @@ export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Know
     isCut: 'plain',
     missed: { each: 'plain' },
     controlPlane: [FAILSAFE_ENTRY],
+    // Its `reason` may have names of links, which are text.
+    platform: [{ protocol: 'plain', ports: ['plain'], peers: 'plain', direction: 'plain', reason: 'text' }],
     flows: [
       {
         direction: 'plain',

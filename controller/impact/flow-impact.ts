@@ -98,7 +98,7 @@ export class FlowImpact {
    * Throws a TypeError if an answer has a flow that is none. Costs two evaluations for each kind.
    */
   of({ flows: seen, names }: SeenByNode): NodeImpact {
-    const { node, since, liveAt, flows, missed, controlPlane = [] } = seen;
+    const { node, since, liveAt, flows, missed, controlPlane = [], platform } = seen;
     const states = this.#states(node);
     const resolve = nameResolver();
     const table = fixedNames(names);
@@ -106,7 +106,7 @@ export class FlowImpact {
     const [before, after] = [states.before, states.after].map((state) => {
       for (const set of state.addressSets.values())
         for (const name of set.names) if (table.addresses(name).length === 0) unknown.add(name);
-      return this.#evaluate({ ...resolve(state, table), controlPlane });
+      return this.#evaluate({ ...resolve(state, table), controlPlane, ...present({ platform }) });
     }) as [(flow: Flow) => FlowAnswer, (flow: Flow) => FlowAnswer];
     const lists = { denied: [], allowed: [], audited: [], otherwise: [] } as Record<Change, ChangedFlow[]>;
     const toChanged = this.#changedFlows(states.after, Date.parse(liveAt ?? newest(flows) ?? since));

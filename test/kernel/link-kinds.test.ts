@@ -3,21 +3,16 @@
  * and beside it, what it allows works, and sessions that were open before it go on.
  */
 import assert from 'node:assert/strict';
-import { generateKeyPairSync } from 'node:crypto';
-import { join } from 'node:path';
 import type { Namespace } from '../netns/namespace.ts';
-import type { WireGuardEnd } from './generic-netlink-child.ts';
 import { createInterfaceNode, type InterfaceNode } from './interfaces.ts';
 import { kernelSuite } from './kernel-suite.ts';
-import { INSIDE, LINK_KINDS, type LinkKind, UNDERLAY, WIREGUARD_PORT } from './link-kinds.ts';
+import { layCables, makeLink } from './link-ends.ts';
+import { INSIDE, LINK_KINDS, type LinkKind, UNDERLAY } from './link-kinds.ts';
 import { cidr, policy, tcp, udp } from './manifests.ts';
 import { connects, listen, talk } from './talk.ts';
 
 /** For the address inside, for the interface's group, and for nobody. */
 const [OPEN, OF_GROUP, CLOSED] = [9001, 9002, 9003];
-const CHILD = join(import.meta.dirname, 'generic-netlink-child.ts');
-/** What ip says of a kind that the kernel lacks. */
-const LACKING = /Unknown device type|not supported/i;
 
 kernelSuite('links of each kind', () => {
   let it_: InterfaceNode;
@@ -25,22 +20,13 @@ kernelSuite('links of each kind', () => {
   beforeEach(async () => {
     it_ = await createInterfaceNode();
     peer = await it_.pod('peer');
-    await it_.ip(
-      'link set lo up',
-      ...['nic', 'eth1'].flatMap((name) => [
-        `link add ${name} type veth peer name ${name} netns ${peer.pid}`,
-        `link set ${name} up`,
-      ]),
-      `addr add ${UNDERLAY.node}/24 dev nic`,
-    );
-    await ip(peer, ['link set lo up', 'link set nic up', 'link set eth1 up']);
-    await ip(peer, [`addr add ${UNDERLAY.peer}/24 dev nic`]);
+    await layCables(it_.namespace, peer);
   });
   afterEach(() => it_?.close());
 
   for (const link of LINK_KINDS)
     it(`${link.kind}: its packets are judged, its group is right, and nothing is cut`, async function () {
-      const missing = await make(link);
+      const missing = await makeLink(it_.namespace, peer, link);
       if (missing !== null) {
         process.stderr.write(`skipped: links of kind ${link.kind}: ${missing}\n`);
         this.skip();
@@ -88,37 +74,6 @@ kernelSuite('links of each kind', () => {
     ] as const;
     return [...calls, ...(link.isDefault ? outward : [])];
   }
-
-  /** Makes the link at both ends. Returns what the kernel lacks, or null. */
-  async function make(link: LinkKind): Promise<string | null> {
-    try {
-      await it_.ip(...link.node);
-      await ip(peer, link.peer);
-    } catch (error) {
-      const text = String(error);
-      if (LACKING.test(text)) return 'this kernel has none';
-      throw error;
-    }
-    if (link.kind === 'wireguard') await giveKeys(link);
-    // What is not bound to a VRF hears from it too.
-    if (!link.isDefault) await it_.namespace.run(['sysctl', '-qw', 'net.ipv4.tcp_l3mdev_accept=1']);
-    for (const [namespace, name, end] of [
-      [it_.namespace, link.name, 'node'],
-      [peer, link.peerName, 'peer'],
-    ] as const)
-      await ip(namespace, [
-        `link set ${name} up`,
-        `addr add ${INSIDE[4][end]}/24 dev ${name}`,
-        ...(link.families.includes(6) ? [`addr add ${INSIDE[6][end]}/64 dev ${name} nodad`] : []),
-      ]);
-    return null;
-  }
-
-  async function giveKeys({ name }: LinkKind): Promise<void> {
-    const [own, other] = [keyPair(), keyPair()];
-    await giveKey(it_.namespace, name, endOf(own.privateKey, other.publicKey, 'peer'));
-    await giveKey(peer, name, endOf(other.privateKey, own.publicKey, 'node'));
-  }
 });
 
 /**
@@ -149,30 +104,4 @@ function denyOf({ families, port }: LinkKind): object[] {
       egress: [{ name: 'open', action: 'Allow', to: inside, ports: [tcp(OPEN)] }, ...rest({ to: outside })],
     }),
   ];
-}
-
-async function ip(namespace: Namespace, lines: readonly string[]): Promise<void> {
-  await namespace.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` });
-}
-
-/** Keys of WireGuard, in base64. */
-function keyPair(): { readonly privateKey: string; readonly publicKey: string } {
-  const { privateKey } = generateKeyPairSync('x25519');
-  const { d = '', x = '' } = privateKey.export({ format: 'jwk' });
-  return { privateKey: d, publicKey: x };
-}
-
-/** @param to the other end */
-function endOf(privateKey: string, peerKey: string, to: 'node' | 'peer'): WireGuardEnd {
-  const allowed = [
-    [INSIDE[4][to], 32],
-    [INSIDE[6][to], 128],
-  ] as const;
-  return { privateKey, peerKey, endpoint: UNDERLAY[to], port: WIREGUARD_PORT, allowed };
-}
-
-async function giveKey(namespace: Namespace, name: string, end: WireGuardEnd): Promise<void> {
-  const { stdout } = await namespace.run(['ip', '-j', 'link', 'show', name]);
-  const [{ ifindex }] = JSON.parse(stdout);
-  await namespace.run([process.execPath, CHILD, 'wireguard', String(ifindex), JSON.stringify(end)]);
 }

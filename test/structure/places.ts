@@ -48,6 +48,7 @@ export const PLACES: readonly Place[] = [
   way(4, 'agent/guard', 'tries, confirms, takes back'),
   way(4, 'agent/names', 'addresses of fqdn peers'),
   way(4, 'agent/interfaces', 'which links are pods’'),
+  way(4, 'agent/platform', 'what carries pods'),
   way(5, 'agent/egress', 'egress gateways in the kernel'),
   beside(5, 'agent/extension', 'the port of egress gateways'),
   way(6, 'agent/dataplane', 'nftables or iptables'),

@@ -98,7 +98,7 @@ function replacing(
  * failsafe list, and SSH from `boot.ssh`. They do not judge traffic that the machine sends.
  */
 function minimalState(
-  { node, addressSets, allNodes, controllers, apiServerPorts, nodeAddresses }: NodeState,
+  { node, addressSets, allNodes, controllers, apiServerPorts, nodeAddresses, platform = [] }: NodeState,
   config: Config,
 ): { readonly state: NodeState; readonly config: Config } {
   const { failsafe, boot } = config;
@@ -115,6 +115,7 @@ function minimalState(
       controllers,
       apiServerPorts,
       nodeAddresses,
+      platform,
       rules: [CLOSE],
       addressSets: new Map(used),
       serviceSets: new Map(),

@@ -90,3 +90,4 @@ export type {
 } from './structure.ts';
 export type { WireGuardAddress, WireGuardDevice, WireGuardPeer } from './wireguard.ts';
 export { type WireGuardChange, WireGuardSocket } from './wireguard-socket.ts';
+export { hasIpsecStates } from './xfrm.ts';

@@ -68,12 +68,17 @@ function socketRequest(
 }
 
 /**
- * Asks for all sockets of a family.
- * @param states a bit for each state, 1 << TCP_*
+ * Asks for the sockets of a family.
  */
-function socketsRequest(family: 4 | 6, protocol: number, flags: number, states: number): Uint8Array {
+function socketsRequest(
+  { family, protocol, states, localPort = 0, remotePort = 0 }: SocketQuery,
+  flags: number,
+): Uint8Array {
   const bytes = new Uint8Array(REQUEST);
   fill(bytes, family, protocol, states);
+  const view = new DataView(bytes.buffer);
+  view.setUint16(NAME_IN_REQUEST, localPort);
+  view.setUint16(NAME_IN_REQUEST + REMOTE_PORT, remotePort);
   return toMessage(SOCK_DIAG_BY_FAMILY, flags, [bytes]);
 }
 
@@ -130,6 +135,9 @@ export interface SocketQuery {
   readonly protocol: 6 | 17;
   /** The sum of SOCKET_STATEs. */
   readonly states: number;
+  /** TCP: those with this port alone. Absent: any. */
+  readonly localPort?: number;
+  readonly remotePort?: number;
 }
 
 /**
@@ -143,9 +151,9 @@ export class SocketTable {
    * IPv6 socket that speaks IPv4 is one of family 6 with mapped addresses. A socket that is made or
    * ends meanwhile may be missing.
    */
-  async *sockets({ family, protocol, states }: SocketQuery): AsyncGenerator<OpenSocket[], void, undefined> {
+  async *sockets(query: SocketQuery): AsyncGenerator<OpenSocket[], void, undefined> {
     const socket = new RawSocket(SOCK_DIAG, 'SocketTable');
-    const request = socketsRequest(family, protocol, NLM_F_REQUEST | NLM_F_DUMP, states);
+    const request = socketsRequest(query, NLM_F_REQUEST | NLM_F_DUMP);
     try {
       for await (const chunk of socket.dump(request)) {
         yield [...netlinkMessages(chunk)].flatMap((message) => {

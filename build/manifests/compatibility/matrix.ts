@@ -128,7 +128,7 @@ export const MATRIX_SUITES: readonly MatrixSuite[] = [
     name: 'links',
     shows:
       'VXLAN, Geneve, WireGuard, IPIP, GRE, IPsec, VLAN, macvlan, ipvlan, bonds, VRFs and Open vSwitch; SCTP; IPVS',
-    run: kernel('link-kinds', 'vrf', 'open-vswitch', 'sctp', 'ipvs'),
+    run: kernel('link-kinds', 'platform', 'vrf', 'open-vswitch', 'sctp', 'ipvs'),
     minutes: 60,
   },
   {

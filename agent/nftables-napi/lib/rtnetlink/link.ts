@@ -41,6 +41,11 @@ export interface Link {
    * The kernel reports no change of the former alone.
    */
   readonly hasQueue: boolean;
+  /**
+   * UDP destination port of a tunnel: of vxlan, geneve or bareudp, or of the encapsulation (FOU,
+   * GUE) of ipip, sit, ip6tnl and the kinds of GRE. Absent: it has none.
+   */
+  readonly tunnelPort?: number;
 }
 
 /** A link as it can be made and changed. */
@@ -105,6 +110,22 @@ const IFLA = {
 const IFLA_INET_CONF = 1;
 const INFO = { kind: 1, data: 2 } as const;
 const VXLAN = { id: 1, remote: 2, local: 4, learning: 7, port: 15, remote6: 16, local6: 17, checksum: 18 };
+/** By kind: the attribute of the UDP port (linux/if_link.h). */
+const PORT_ATTRIBUTE: Readonly<Record<string, number>> = { vxlan: 15, geneve: 5, bareudp: 1 };
+/** IFLA_IPTUN_ENCAP_TYPE and _DPORT, IFLA_GRE_ENCAP_TYPE and _DPORT (linux/if_tunnel.h). */
+const IPTUN = { encapsulation: 15, port: 18 } as const;
+const GRE = { encapsulation: 14, port: 17 } as const;
+const ENCAPSULATED: Readonly<Record<string, typeof IPTUN | typeof GRE>> = {
+  ipip: IPTUN,
+  sit: IPTUN,
+  ip6tnl: IPTUN,
+  gre: GRE,
+  gretap: GRE,
+  erspan: GRE,
+  ip6gre: GRE,
+  ip6gretap: GRE,
+  ip6erspan: GRE,
+};
 /** RTEXT_FILTER_SKIP_STATS: statistics are most of a message. */
 const SKIP_STATS = 8;
 
@@ -181,7 +202,9 @@ export function toLink(message: NetlinkMessage): ReadLink | null {
   const flags = it.headerU32(FLAGS);
   const info = it.nested(IFLA.info);
   const kind = info?.text(INFO.kind) ?? null;
-  const data = kind === 'vxlan' ? (info?.nested(INFO.data) ?? null) : null;
+  const tunnel = info?.nested(INFO.data) ?? null;
+  const data = kind === 'vxlan' ? tunnel : null;
+  const port = tunnelPort(kind, tunnel);
   return {
     index: it.headerU32(INDEX),
     name,
@@ -196,6 +219,7 @@ export function toLink(message: NetlinkMessage): ReadLink | null {
     isLoopback: (flags & IFF_LOOPBACK) !== 0,
     isUp: (flags & IFF_UP) !== 0,
     hasQueue: it.text(IFLA.discipline) !== 'noqueue' || it.u32(IFLA.queues, 0) !== 1,
+    ...(port === 0 ? {} : { tunnelPort: port }),
     vxlan: data && {
       id: data.u32(VXLAN.id, 0),
       port: data.port(VXLAN.port),
@@ -205,6 +229,16 @@ export function toLink(message: NetlinkMessage): ReadLink | null {
       checksum: data.u8(VXLAN.checksum, 0) !== 0,
     },
   };
+}
+
+/** 0: none. */
+function tunnelPort(kind: string | null, data: RouteMessage | null): number {
+  if (kind === null || data === null) return 0;
+  const port = Object.hasOwn(PORT_ATTRIBUTE, kind) ? PORT_ATTRIBUTE[kind] : undefined;
+  if (port !== undefined) return data.port(port);
+  const inside = Object.hasOwn(ENCAPSULATED, kind) ? ENCAPSULATED[kind] : undefined;
+  if (inside === undefined || data.u16(inside.encapsulation, 0) === 0) return 0;
+  return data.port(inside.port);
 }
 
 /** The kernel sends an address of zeros for one that is not set. */
