@@ -61,6 +61,23 @@ describe('parseReport', () => {
       refused({ ...REPORT, egress: wrong });
   });
 
+  it('keeps what the node needs to carry pods, within its bounds', () => {
+    const row = { entry: 'udp/8472', reason: 'vxlan flannel.1' };
+    const platform = [row, { ...row, addresses: 3 }];
+    assert.deepEqual(parseReport({ ...REPORT, platform }, 'cp-1').platform, platform);
+    const [shown] =
+      parseReport({ ...REPORT, platform: [{ ...row, reason: 'a\u001b[2Jb' }] }, 'cp-1').platform ?? [];
+    assert.equal(shown?.reason, 'a [2Jb');
+    for (const wrong of [
+      'one',
+      [{ entry: 'udp/8472' }],
+      [{ ...row, entry: 'two words' }],
+      [{ ...row, addresses: -1 }],
+      Array(257).fill(row),
+    ])
+      refused({ ...REPORT, platform: wrong });
+  });
+
   it('keeps what the node counts, within its bounds', () => {
     const counts = { drifts: 1, rollbacks: 0, recordsLost: 2, denied: 3, failsafeRules: 4 };
     const rules = [['rule-1', 5, 300]] as const;

@@ -2,6 +2,7 @@ import { parseAddress } from '../lib/net/address.ts';
 import { DATAPLANE_NAMES } from './config.ts';
 import { isWireGuardKey } from './egress/node-egress.ts';
 import { API_GROUPS } from './objects.ts';
+import { MOST_PLATFORM_ENTRIES } from './platform.ts';
 import {
   BOOLEAN,
   COUNT,
@@ -144,6 +145,8 @@ const EGRESS_REPORT = object(
   },
 );
 
+const PLATFORM_ROW = object({ entry: word(64), reason: REASON }, { addresses: COUNT });
+
 export type NodeReport = Of<typeof NODE_REPORT>;
 export const NODE_REPORT = object(
   {
@@ -184,6 +187,11 @@ export const NODE_REPORT = object(
     egress: EGRESS_REPORT,
     /** The agent's counts; absent: it is of a version before this field. */
     totals: NODE_TOTALS,
+    /**
+     * The failsafe list has these, as the node needs them to carry pods (PlatformRow). Absent: it is
+     * of a version before this field, or enforces nothing.
+     */
+    platform: list(PLATFORM_ROW, MOST_PLATFORM_ENTRIES),
   },
 );
 

@@ -48,13 +48,29 @@ function portsText([first, last]: PlatformEntry['ports']): string {
 
 /** The value of the annotation: entries for addresses of Nodes alone. */
 export function platformText(entries: readonly PlatformEntry[]): string {
-  const items = entries
-    .filter(({ peers, direction }) => peers === 'nodes' && direction === undefined)
-    .map(({ protocol, ports }) => {
-      if (typeof protocol === 'number') return CARRIER_NAMES.get(protocol) ?? '';
-      return `${protocol}/${portsText(ports)}`;
-    });
-  return [...new Set(items)].filter((item) => item !== '').join(',');
+  return rowsText(platformRows(entries));
+}
+
+/** An entry for people: as the annotation has it, with its origin. */
+export interface PlatformRow {
+  readonly entry: string;
+  /** Its peers are so many addresses, and no Nodes. Absent: Nodes. */
+  readonly addresses?: number;
+  readonly reason: string;
+}
+
+export function platformRows(entries: readonly PlatformEntry[]): PlatformRow[] {
+  return entries.map(({ protocol, ports, peers, reason }) => {
+    const name = typeof protocol === 'number' ? (CARRIER_NAMES.get(protocol) ?? String(protocol)) : protocol;
+    const entry = typeof protocol === 'number' ? name : `${name}/${portsText(ports)}`;
+    return { entry, ...(peers === 'nodes' ? {} : { addresses: peers.length }), reason };
+  });
+}
+
+/** The value of the annotation that has the rows of Nodes. */
+export function rowsText(rows: readonly PlatformRow[]): string {
+  const items = rows.filter(({ addresses }) => addresses === undefined).map(({ entry }) => entry);
+  return [...new Set(items)].join(',');
 }
 
 interface ReadPlatform {

@@ -1,5 +1,6 @@
 /** The rules in force on a node with their counters, as its agent answers. */
 import type { CompiledRule } from './compiled.ts';
+import { MOST_PLATFORM_ENTRIES } from './platform.ts';
 import { COUNT, checked, list, nullable, type Of, object, oneOf, TIME, text } from './schema/shape.ts';
 
 export type Count = Of<typeof COUNTER>;
@@ -32,14 +33,20 @@ const COUNTED_RULE = object(
 
 /** The rules in force on a node, in the order of evaluation. */
 export type RuleCounts = Of<typeof RULE_COUNTS>;
-const RULE_COUNTS = object({
-  node: text(),
-  rules: list(COUNTED_RULE),
-  /** Packets of anti-spoofing. */
-  spoofed: COUNTER,
-  /** Why the counters may be older than now; null: they are of now. */
-  remark: nullable(text()),
-});
+const RULE_COUNTS = object(
+  {
+    node: text(),
+    rules: list(COUNTED_RULE),
+    /** Packets of anti-spoofing. */
+    spoofed: COUNTER,
+    /** Why the counters may be older than now; null: they are of now. */
+    remark: nullable(text()),
+  },
+  {
+    /** The platform's entries of the failsafe list (PlatformRow); absent: they are not known. */
+    platform: list(object({ entry: text(), reason: text() }, { addresses: COUNT }), MOST_PLATFORM_ENTRIES),
+  },
+);
 
 /** A rule with these counters; absent: no packet matched it. */
 export function countedRule(

@@ -42,7 +42,7 @@ export function addClusterCommands(program: OwnCommand, done: Done): void {
   program
     .command('check')
     .description(
-      'Look at what has to be right, problems first: before nodewall is installed in a cluster, of an installed one, or, where there is no kubeconfig, of this machine. Changes nothing. Exit status 1 if there is a problem.',
+      'Look at what has to be right, problems first: before nodewall is installed in a cluster, of an installed one, or, where there is no kubeconfig, of this machine. With -o yaml, print what nodes need to carry pods instead, as annotations of Nodes for manifests. Changes nothing. Exit status 1 if there is a problem.',
     )
     .addOption(kubeconfig())
     .option(
@@ -51,11 +51,12 @@ export function addClusterCommands(program: OwnCommand, done: Done): void {
       false,
     )
     .option('--machine', 'of this machine, whatever kubeconfig there is', false)
-    .addOptions(stateDir(), config(), outputOption('text', 'json'))
+    .addOptions(stateDir(), config(), outputOption('text', 'json', 'yaml'))
     .addExamples(
       'nodewall check --before',
       'nodewall check',
       'nodewall check --machine --config /etc/nodewall/config.yaml',
+      'nodewall check --machine -o yaml',
     )
     .action(async (options) => done(await (await import('./check.ts')).checkCommand(options)));
   program

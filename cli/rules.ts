@@ -1,5 +1,6 @@
-import { ruleCounts, type UnusedRules, unusedRules } from '../agent/inspect/rule-counts.ts';
+import { ruleCountsHere, type UnusedRules, unusedRules } from '../agent/inspect/rule-counts.ts';
 import { toTime } from '../agent/record/record-filter.ts';
+import type { PlatformRow } from '../apis/platform.ts';
 import { type Count, type CountedRule, type RuleCounts, toRuleCounts } from '../apis/rule-counts.ts';
 import { askEach, askNode, nodeNames } from '../controller/kubeapi/ask-nodes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -19,7 +20,7 @@ interface RulesOptions extends OfNode, MachineOptions, Printed<'table' | 'json'>
 
 /** `nodewall rules`: the rules in force and their counters. Exit status 3 if no node answers. */
 export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
-  await loadConfig(options.config);
+  const config = await loadConfig(options.config);
   const { policy, unused, allNodes, output } = options;
   if (allNodes && unused === false)
     throw new CommandError(
@@ -35,16 +36,24 @@ export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
     return EXIT.done;
   }
   const found = toRuleCounts(
-    await fromNode(options, 'counters', query, () => ruleCounts(options.stateDir, policy)),
+    await fromNode(options, 'counters', query, () => ruleCountsHere(options.stateDir, config, policy)),
   );
-  const { node, rules, spoofed, remark } = found;
+  const { node, rules, spoofed, remark, platform = [] } = found;
   if (remark !== null) process.stderr.write(errorText(remark));
   const dropped = `\nspoofed: ${spoofed.packets} packets dropped, ${spoofed.bytes} bytes, last ${lastText(spoofed)}\n`;
   if (unused !== false) await printUnused(unusedRules([found], from), options);
-  else if (output === 'json') await print(json({ node, rules, spoofed }));
-  else if (rules.length > 0) await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}`);
+  else if (output === 'json') await print(json({ node, rules, spoofed, platform }));
+  else if (rules.length > 0)
+    await print(`${toTable(rules)}${spoofed.packets === 0 ? '' : dropped}${platformLine(platform)}`);
   else await print(`${noRules(policy)} in force on ${fieldText(node)}.\n`);
   return EXIT.done;
+}
+
+/** Rules that deny without ports spare these. */
+function platformLine(rows: readonly PlatformRow[]): string {
+  if (rows.length === 0) return '';
+  const texts = rows.map(({ entry, reason }) => `${entry} (${reason})`);
+  return `\nspared, as it carries pods: ${fieldText(texts.join(', '))}\n`;
 }
 
 function noRules(policy: string | undefined): string {

@@ -40,6 +40,11 @@ describe('a check of a machine', () => {
     assert.match(await line('dataplane'), /^ok: nftables: sets/);
   });
 
+  it('says what carries pods, each with its origin, or why it does not look', async () => {
+    assert.match(await line('platform'), /^ok: (?:no tunnel, and no port|[a-z]+(?:\/[\d-]+)?, Nodes: )/);
+    assert.match(await line('platform', { sparesPlatform: false }), /^ok: not looked for/);
+  });
+
   it('has the checks of egress gateways', async () => {
     assert.equal(await line('extension'), '');
     const egress = { ...DEFAULT_CONFIG.egress, encryption: 'WireGuard' } as const;

@@ -5,6 +5,7 @@ import os from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Config } from '../../apis/config.ts';
+import { platformRows } from '../../apis/platform.ts';
 import {
   type CheckLine,
   firstLine,
@@ -38,7 +39,7 @@ import {
 } from '../inspect/machine-facts.ts';
 import { withGroupNames } from '../interfaces/group-names.ts';
 import { agentLock, namespaceHolder } from '../run/agent-lock.ts';
-import { unseenProxyNow } from '../run/interface-groups.ts';
+import { platformNow, unseenProxyNow } from '../run/interface-groups.ts';
 import { readOff } from '../run/off-file.ts';
 import { rememberedNode } from '../run/state-store.ts';
 import { loadAddon } from '../run/with-kernel.ts';
@@ -70,6 +71,7 @@ export const MACHINE_CHECKS = {
   queued,
   flowtables: withoutRules,
   serviceProxy,
+  platform,
   extension: checkExtension,
   destinations,
   sources,
@@ -235,6 +237,23 @@ async function serviceProxy(): Promise<CheckLine> {
     const why = await unseenProxyNow();
     if (why === null) return ok(check, 'none is known beside which NodePort policies match nothing');
     return warning(check, why, "use kube-proxy's mode nftables or iptables, or that system's own policies");
+  } catch (error) {
+    return warning(check, `interfaces cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
+  }
+}
+
+/** The platform's entries of the failsafe list, each with its origin (docs/semantics.md, 2.4). */
+async function platform({ config }: MachineCheckOptions): Promise<readonly CheckLine[] | CheckLine> {
+  const check = 'carries pods by';
+  if (!config.sparesPlatform)
+    return ok(check, 'not looked for (failsafe.platform): a deny without ports cuts tunnels between nodes');
+  try {
+    const rows = platformRows(await platformNow(config));
+    if (rows.length === 0) return ok(check, 'no tunnel, and no port of a known program');
+    return rows.map(({ entry, addresses, reason }) => {
+      const peers = addresses === undefined ? 'Nodes' : `${addresses} addresses of peers`;
+      return ok(check, `${entry}, ${peers}: ${reason}`);
+    });
   } catch (error) {
     return warning(check, `interfaces cannot be listed: ${firstLine(error)}`, ROOT_NEEDED);
   }

@@ -10,7 +10,7 @@ import { fromQuery, toFilter, wholeNumber } from '../record/record-filter.ts';
 import { explanationOf, nodeFlows, type RulesInForce } from './explanation.ts';
 import { inspectInterfaceGroups } from './interface-groups.ts';
 import { machineFacts } from './machine-facts.ts';
-import { ruleCounts } from './rule-counts.ts';
+import { ruleCountsHere } from './rule-counts.ts';
 import { knownNames } from './saved-state.ts';
 
 interface NodeDataSources {
@@ -47,7 +47,7 @@ export async function nodeData(
         throw new CommandError(EXIT.invalid, 'the agent has no metrics: it runs without --metrics-listen');
       return await metrics();
     case 'counters':
-      return JSON.stringify(await ruleCounts(stateDir, parameters.get('policy') ?? undefined));
+      return JSON.stringify(await ruleCountsHere(stateDir, config, parameters.get('policy') ?? undefined));
     case 'names':
       return JSON.stringify(await knownNames(stateDir));
     case 'interfaces':

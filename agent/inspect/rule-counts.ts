@@ -1,4 +1,6 @@
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { platformRows } from '../../apis/platform.ts';
 import {
   type Count,
   type CountedRule,
@@ -16,6 +18,15 @@ import { readState, readTotals } from './saved-state.ts';
  */
 export function ruleKey({ id, apiGroup, policy, direction, rule }: CountedRule): string {
   return JSON.stringify([id, apiGroup, policy, direction, rule]);
+}
+
+/** The same, with what this machine needs to carry pods, which rules without ports spare. */
+export async function ruleCountsHere(stateDir: string, config: Config, policy?: string): Promise<RuleCounts> {
+  const counts = await ruleCounts(stateDir, policy);
+  // Loaded here: most who count rules ask the kernel for nothing else.
+  const { platformNow } = await import('../run/interface-groups.ts');
+  const entries = await platformNow(config).catch(() => null);
+  return entries === null ? counts : { ...counts, platform: platformRows(entries) };
 }
 
 /** Reads files of the agent, and the kernel. Throws a CommandError if no rule was ever in force. */

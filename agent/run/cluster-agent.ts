@@ -386,7 +386,7 @@ class ClusterAgent {
   #reportNow(): NodeReport {
     const { options, dataplanes, clock, refused, extension } = this.#options;
     const { publicKey } = extension;
-    const { lacks: problems, guardReport: guard, unseenProxy } = this.#enforcement;
+    const { lacks: problems, guardReport: guard, unseenProxy, platform } = this.#enforcement;
     const speaks = this.#hasEgress || refused !== null;
     return nodeReport(this.#state, {
       node: options.node,
@@ -396,6 +396,7 @@ class ClusterAgent {
       ...(speaks ? { egress: { refused, publicKey, problems } } : {}),
       guard,
       unseenProxy,
+      platform,
       totals: this.#totals.next(),
       now: clock.date(),
     });

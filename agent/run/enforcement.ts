@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { PlatformEntry } from '../../apis/platform.ts';
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
@@ -343,6 +344,11 @@ export class ClusterEnforcement {
   /** As InterfaceGroups has it; null too while nothing is enforced. */
   get unseenProxy(): string | null {
     return this.#interfaces?.unseenProxy ?? null;
+  }
+
+  /** The platform's entries of the failsafe list; null while nothing is enforced. */
+  get platform(): readonly PlatformEntry[] | null {
+    return this.#interfaces?.platform.now() ?? null;
   }
 
   /** The objects that the extension lacks in the kernel. */

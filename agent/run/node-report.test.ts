@@ -55,6 +55,19 @@ describe('the report of a node', () => {
     it(`says ${what}`, () => assert.deepEqual(report(more), { ...report(more), ...said }));
   }
 
+  it('says what the failsafe list has to carry pods, and nothing while nothing is enforced', () => {
+    const [ports, reason] = [[8472, 8472], 'r'.repeat(600)] as const;
+    const platform = [
+      { protocol: 'udp', ports, peers: 'nodes', reason },
+      { protocol: 47, ports: [0, 65535], peers: ['192.0.2.7'], reason: 'gre' },
+    ] as const;
+    assert.deepEqual(nodeReport(START, { ...AROUND, platform }).platform, [
+      { entry: 'udp/8472', reason: 'r'.repeat(500) },
+      { entry: 'gre', addresses: 1, reason: 'gre' },
+    ]);
+    assert.equal(nodeReport(START, { ...AROUND, platform: null }).platform, undefined);
+  });
+
   it('says which NodePort policies match nothing, but of those that fail why', () => {
     const drop = (name: string) => ({ name, action: 'Drop' }) as const;
     const nodePort = (name: string) => policy(name, { traffic: 'NodePort', ingress: [drop('a'), drop('b')] });

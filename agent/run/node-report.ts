@@ -14,6 +14,7 @@ import {
   type RuleTotal,
   type TriedPolicy,
 } from '../../apis/node-report.ts';
+import { type PlatformEntry, type PlatformRow, platformRows } from '../../apis/platform.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/envelope.ts';
 import { RefusedError } from '../apply/reconciler-interface.ts';
@@ -36,6 +37,8 @@ interface Circumstances {
   /** Why NodePort policies match nothing on this node; null or absent: they are enforced. */
   readonly unseenProxy?: string | null;
   readonly totals: NodeTotals;
+  /** The platform's entries of the failsafe list; null or absent: nothing is enforced. */
+  readonly platform?: readonly PlatformEntry[] | null;
   readonly now: Date;
 }
 
@@ -55,7 +58,8 @@ interface EgressCircumstances {
 /** The report of this node for the controller. */
 export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
   const { folded, inForce, enabled, off, viewError, failing, policies } = state;
-  const { node, hostAddresses, version, dataplane, now, egress, guard, totals, unseenProxy } = circumstances;
+  const { node, hostAddresses, version, dataplane, now, egress, guard, totals } = circumstances;
+  const { unseenProxy, platform } = circumstances;
   const { held = [], tried = [] } = guard ?? {};
   const failures = held.length === 0 ? failing : withHeld(failing, held);
   return {
@@ -73,9 +77,14 @@ export function nodeReport(state: AgentState, circumstances: Circumstances): Nod
     features: egress?.refused === null ? [...AGENT_FEATURES, EGRESS_FEATURE] : AGENT_FEATURES,
     ...(egress === undefined ? {} : { egress: egressReport(inForce, egress) }),
     totals,
+    ...(platform == null ? {} : { platform: platformRows(platform).map(shortRow) }),
     dataplane,
     time: now.toISOString(),
   };
+}
+
+function shortRow(row: PlatformRow): PlatformRow {
+  return { ...row, reason: row.reason.slice(0, LONGEST_REASON) };
 }
 
 /** Failures, and the NodePort policies in force without one. */

@@ -109,6 +109,7 @@ export const NODE_FIELDS: Readonly<Record<Exclude<NodeData, 'explanation'>, Know
     ],
     spoofed: COUNT,
     remark: 'text',
+    platform: [{ entry: 'plain', addresses: 'plain', reason: 'text' }],
   },
   names: {
     saved: 'plain',

@@ -130,6 +130,7 @@ export const NODE_VIEW = {
     hostAddresses: ['plain'],
     version: 'plain',
     features: ['plain'],
+    platform: [{ entry: 'plain', addresses: 'plain', reason: 'text' }],
     egress: { refused: 'text', tunnel: 'plain', key: 'plain', problems: ['text'] },
     dataplane: 'plain',
     time: 'plain',

@@ -3,6 +3,7 @@ import { AUTHORITY_LIFE, makeAuthority } from '../kubeapi/certificates/issue.ts'
 import type { KubeApi, KubeRequest } from '../kubeapi/kube-api.ts';
 import { KubeError } from '../kubeapi/kube-error.ts';
 import { checkCluster } from './cluster-check.ts';
+import { reportedPlatforms } from './node-checks.ts';
 
 const NOW = Date.UTC(2026, 0, 2);
 const SYSTEM = '/api/v1/namespaces/nodewall-system';
@@ -345,6 +346,17 @@ describe('a check of a cluster', () => {
     );
     assert.match(await line('webhooks', served('')), /^problem: the caBundle of use\.nodewall\.io/);
     assert.match(await line('webhooks', served(ours, '/use')), /^problem: the path of use\.nodewall\.io/);
+  });
+
+  it('has what Nodes need to carry pods, as their agents reported', async () => {
+    const row = { entry: 'udp/8472', reason: 'vxlan flannel.1' };
+    const platform = [row, { entry: 'udp/51820', addresses: 2, reason: 'wireguard wg0' }, row];
+    const items = [
+      { metadata: { name: 'a' }, status: { platform } },
+      { metadata: { name: 'b' }, status: {} },
+      { metadata: { name: 'c' } },
+    ];
+    assert.deepEqual(await reportedPlatforms(api({ [VIEWS]: { items } })), [['a', 'udp/8472']]);
   });
 
   it('has the worst first', async () => {

@@ -1,4 +1,5 @@
 import { type NodePhase, type NodeReport, nodePhase } from '../../apis/node-report.ts';
+import { rowsText } from '../../apis/platform.ts';
 import { asFields, asList } from '../../apis/schema/json-schema.ts';
 import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
 import { type CheckLine, firstNames, ok, problem, warning } from '../../lib/process/check-line.ts';
@@ -51,6 +52,20 @@ export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record
       ];
     },
   };
+}
+
+/** Nodes need these to carry pods, as their agents reported: the value of the annotation for each. */
+export async function reportedPlatforms(
+  request: KubeApi,
+): Promise<readonly (readonly [node: string, text: string])[]> {
+  const { items = [] } = await request<{ readonly items?: readonly View[] }>({
+    method: 'GET',
+    path: NODE_VIEWS_PATH,
+  });
+  return items.flatMap((item) => {
+    const rows = item.status?.platform;
+    return rows === undefined ? [] : [[nameOf(item), rowsText(rows)] as const];
+  });
 }
 
 const NEXT = {

@@ -52,18 +52,27 @@ async function valuesAbout(report: NodeReport | null): Promise<Record<string, nu
 describe('the page about all nodes', () => {
   it('has what a node reports', async () => {
     const policies = [failing('p'), failing('p'), failing('q'), failing('s', { rolledBack: true })];
-    assert.deepEqual(await valuesAbout({ ...REPORT, failing: policies, totals: TOTALS }), {
-      up_to_date: 0,
-      off: 0,
-      last_report_timestamp_seconds: 0,
-      policies_failing: 2,
-      policies_rolled_back: 1,
-      failsafe_rules: 5,
-      drifts_total: 1,
-      rollbacks_total: 2,
-      records_lost_total: 3,
-      denied_packets_total: 4,
-    });
+    assert.deepEqual(
+      await valuesAbout({
+        ...REPORT,
+        failing: policies,
+        totals: TOTALS,
+        platform: [{ entry: 'udp/8472', reason: 'vxlan flannel.1' }],
+      }),
+      {
+        up_to_date: 0,
+        off: 0,
+        last_report_timestamp_seconds: 0,
+        policies_failing: 2,
+        policies_rolled_back: 1,
+        platform_entries: 1,
+        failsafe_rules: 5,
+        drifts_total: 1,
+        rollbacks_total: 2,
+        records_lost_total: 3,
+        denied_packets_total: 4,
+      },
+    );
   });
 
   it('leaves out what is not known', async () => {

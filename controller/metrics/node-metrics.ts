@@ -76,6 +76,12 @@ const PER_NODE: readonly PerNode[] = [
     value: ofTotals(({ failsafeRules }) => failsafeRules),
   },
   {
+    name: 'nodewall_node_platform_entries',
+    help: 'Entries of the failsafe list for what the node needs to carry pods (tunnels, BGP, ports of the CNI).',
+    type: 'gauge',
+    value: ({ report }) => report?.platform?.length ?? null,
+  },
+  {
     name: 'nodewall_node_drifts_total',
     help: "Times that a third party changed the node's rules, which the agent repairs.",
     type: 'counter',
