@@ -190,7 +190,8 @@ export function toRead(object: RouteObject): ReadObject {
 
 function toReadLink(link: RouteLink): ReadLink {
   const rest = { master: null, peer: null, peerNamespace: null, hasQueue: false };
-  return { ...link, ...rest, isLoopback: link.name === 'lo' };
+  const port = link.vxlan === null ? {} : { tunnelPort: link.vxlan.port };
+  return { ...link, ...rest, ...port, isLoopback: link.name === 'lo' };
 }
 
 /** What no two objects have in common. */

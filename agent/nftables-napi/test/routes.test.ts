@@ -77,13 +77,35 @@ inNamespace(import.meta.filename, () => {
       assert.match(shown, /link\/ether 0e:01:02:03:04:05 /);
       assert.match(shown, /vxlan id 7412 local 10\.0\.0\.1 .*dstport 7790 .*nolearning .*noudpcsum /);
       const rest = { isLoopback: false, hasQueue: false };
-      const alone = { master: null, peer: null, peerNamespace: null, ...rest };
+      const alone = { master: null, peer: null, peerNamespace: null, ...rest, tunnelPort: 7790 };
       assert.deepEqual(await tunnel(), { ...TUNNEL, ...alone, index });
       const changed = { ...TUNNEL, index, group: 11, mtu: 1300, mac: Uint8Array.of(0x0e, 9, 9, 9, 9, 9) };
       assert.deepEqual(await socket.change([change('replace', { kind: 'link', link: changed })]), [null]);
       assert.deepEqual(await tunnel(), { ...changed, ...alone });
       assert.deepEqual(await socket.change([change('delete', { kind: 'link', link: changed })]), [null]);
       assert.doesNotMatch(ip('link'), /tunnel/);
+    });
+
+    it('reads the UDP port of tunnels of any kind that this kernel has', async () => {
+      const ends = 'remote 10.0.0.2 local 10.0.0.1';
+      for (const [line, port] of [
+        [`vxlan id 1 ${ends} dstport 8472`, 8472],
+        ['geneve id 1 remote 10.0.0.2 dstport 6081', 6081],
+        ['bareudp dstport 6635 ethertype ipv4', 6635],
+        [`ipip ${ends}`, undefined],
+        [`ipip ${ends} encap fou encap-sport auto encap-dport 5555`, 5555],
+        [`gre ${ends} encap gue encap-sport auto encap-dport 5556`, 5556],
+      ] as const) {
+        try {
+          ip('link', 'add', 'probed', 'type', ...line.split(' '));
+        } catch (error) {
+          assert.match(String(error), /Unknown device type|not supported/i, line);
+          continue;
+        }
+        const links = await socket.links();
+        assert.equal(links.find(({ name }) => name === 'probed')?.tunnelPort, port, line);
+        ip('link', 'del', 'probed');
+      }
     });
 
     it('changes IPv4 settings of a link as sysctl(8) does', async () => {
