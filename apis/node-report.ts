@@ -188,8 +188,8 @@ export const NODE_REPORT = object(
     /** The agent's counts; absent: it is of a version before this field. */
     totals: NODE_TOTALS,
     /**
-     * The failsafe list has these, as the node needs them to carry pods (PlatformRow). Absent: it is
-     * of a version before this field, or enforces nothing.
+     * The failsafe list has these, as the node needs them to carry pods (PlatformRow). Absent: it
+     * is of a version before this field, or enforces nothing.
      */
     platform: list(PLATFORM_ROW, MOST_PLATFORM_ENTRIES),
   },

@@ -54,7 +54,7 @@ export function nodeChecks({ version, now }: NodeChecksOptions): Readonly<Record
   };
 }
 
-/** Nodes need these to carry pods, as their agents reported: the value of the annotation for each. */
+/** The annotation of each Node that says what it needs to carry pods, as its agent reported. */
 export async function reportedPlatforms(
   request: KubeApi,
 ): Promise<readonly (readonly [node: string, text: string])[]> {
