@@ -120,8 +120,13 @@ async function rawProtocols(): Promise<number[]> {
     // Absent: the kernel has no IPv6.
     ['raw', 'raw6'].map((file) => readFile(`/proc/self/net/${file}`, 'latin1').catch(() => '')),
   );
+  return rawProtocolsOf(texts.join('\n'));
+}
+
+/** The IP protocols of the sockets in /proc/net/raw, sorted. */
+export function rawProtocolsOf(table: string): number[] {
   const found = new Set<number>();
-  for (const line of texts.flatMap((text) => text.split('\n'))) {
+  for (const line of table.split('\n')) {
     const [, local = ''] = line.trim().split(' ', 2);
     const at = local.lastIndexOf(':');
     if (at !== -1) found.add(Number.parseInt(local.slice(at + 1), 16));

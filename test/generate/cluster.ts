@@ -84,11 +84,14 @@ function platform(): fc.Arbitrary<string> {
  */
 function plannedNode(plan: AddressPlan): fc.Arbitrary<NodeManifest> {
   const all = plan.nodeAddresses.flatMap(({ v4, v6 }) => [v4, v6]);
-  const drawn = fc.tuple(labelsFrom(nodeLabels), fc.boolean(), maybe(50, platform()));
-  return drawn.map(([labels, isAnnotated, carries]) => {
+  return fc.tuple(labelsFrom(nodeLabels), fc.boolean()).map(([labels, isAnnotated]) => {
     const reported = isAnnotated ? all.slice(0, -1) : all;
     const addresses = reported.map((address) => ({ type: 'InternalIP', address }));
-    return toNode(labels, { addresses: isAnnotated ? all.at(-1) : undefined, platform: carries }, addresses);
+    return toNode(
+      labels,
+      { addresses: isAnnotated ? all.at(-1) : undefined, platform: undefined },
+      addresses,
+    );
   });
 }
 

@@ -4,8 +4,9 @@
  * without that it stops.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import type { Namespace } from '../netns/namespace.ts';
-import { type Dataplane, EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
+import { type Dataplane, EITHER_IPTABLES, forEachDataplane, itForAny } from './dataplane.ts';
 import { createInterfaceNode, type InterfaceNode } from './interfaces.ts';
 import { ipBatch, layCables, makeLink } from './link-ends.ts';
 import { INSIDE, LINK_KINDS, type LinkKind, UNDERLAY } from './link-kinds.ts';
@@ -17,6 +18,13 @@ import { until } from './until.ts';
 const CARRIERS = ['vxlan', 'geneve', 'wireguard', 'ipip', 'gre', 'xfrm'];
 const POD = { address: '198.18.0.9', gateway: '10.90.0.1' } as const;
 const PORT = 9001;
+const BGP = 179;
+/** BFD; Typha's port on loopback alone; a connection to BGP of the other machine. */
+const SOCKETS = `
+const net = require('node:net');
+require('node:dgram').createSocket('udp4').bind(3784, '0.0.0.0', () =>
+  net.createServer().listen(5473, '127.0.0.1', () =>
+    net.connect(179, process.argv[1], () => console.log('up'))));`;
 /** What comes out of the tunnel may go on to the pod. */
 const FORWARDED =
   'xfrm policy add dir fwd src 198.18.0.0/24 dst 198.18.0.0/24 ' +
@@ -74,6 +82,16 @@ function suite(dataplane: Dataplane): void {
       assert.equal(await connects(peer, UNDERLAY.node, PORT), false, 'nothing else is open');
     });
 
+  itForAny(dataplane)('is found in sockets that other hosts can reach', async () => {
+    const before = await annotation();
+    await listen(it_.namespace, [4240]);
+    await listen(peer, [BGP]);
+    const sockets = it_.namespace.spawn([process.execPath, '-e', SOCKETS, UNDERLAY.peer]);
+    await once(sockets.stdout, 'data');
+    assert.deepEqual([before, await annotation()], ['""', 'tcp/179,tcp/4240,udp/3784']);
+    sockets.kill('SIGKILL');
+  });
+
   it('is found while the agent runs, and forgotten when it is gone', async () => {
     const vxlan = LINK_KINDS.find(({ kind }) => kind === 'vxlan') as LinkKind;
     const agent = await it_.start();
@@ -85,6 +103,11 @@ function suite(dataplane: Dataplane): void {
     });
     await agent.end('SIGTERM');
   });
+
+  async function annotation(): Promise<string | undefined> {
+    const { stdout } = await it_.node.ask('check', '--machine', '-o', 'yaml');
+    return /nodewall\.io\/platform: (.*)/.exec(stdout)?.[1];
+  }
 
   /** The link, by which the peer reaches the pod. Returns what the kernel lacks, or null. */
   async function makeCarrier(link: LinkKind): Promise<string | null> {
