@@ -49,7 +49,12 @@ export type PortMatch =
       readonly sourcePorts?: PortRange;
     }
   | { readonly protocol: 'icmp' | 'icmpv6'; readonly type?: number; readonly code?: number }
-  | { readonly protocol: 'igmp'; readonly type?: number; readonly group?: string };
+  | { readonly protocol: 'igmp'; readonly type?: number; readonly group?: string }
+  /**
+   * A protocol without a name above, by its number; `group`: a multicast address of either family,
+   * the packet's destination.
+   */
+  | { readonly protocol: number; readonly group?: string };
 
 export interface CompiledRule {
   /** Stable name of the rule: a hash of API group, policy, direction and rule name. */

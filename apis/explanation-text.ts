@@ -1,5 +1,6 @@
 import type { DecidingRule } from './difference/row.ts';
 import type { Considered, Explanation, Flow, Verdict } from './flow.ts';
+import { ipProtocolName } from './ip-protocols.ts';
 import type { Violation } from './validate/guardrail.ts';
 
 /** Explanations and decisions in words, as the command line and the console show it. */
@@ -23,9 +24,8 @@ export function flowText(flow: Flow, node: string): string {
   const end = (address: string | undefined, port: number | undefined): string =>
     `${address ?? 'any address'}${port === undefined ? '' : ` port ${port}`}`;
   const { direction, protocol, traffic, interfaceGroup: group } = flow;
-  const what = [direction, ...(traffic === 'NodePort' ? [traffic] : []), protocol ?? 'any protocol'].join(
-    ' ',
-  );
+  const named = protocol === undefined ? 'any protocol' : ipProtocolName(protocol);
+  const what = [direction, ...(traffic === 'NodePort' ? [traffic] : []), named].join(' ');
   const link = `${direction === 'ingress' ? 'in' : 'out'} by an interface of group ${group}`;
   const ends = `${end(flow.src, flow.srcPort)} to ${end(flow.dst, flow.dstPort)}`;
   const { originalDst, originalDstPort } = flow;

@@ -4,6 +4,7 @@
  */
 import { parseAddress, unmappedText } from '../lib/net/address.ts';
 import type { EgressFlow } from './egress/flow.ts';
+import { namedProtocolNumber } from './ip-protocols.ts';
 import type { RuleAction } from './objects.ts';
 import { BOOLEAN, closed, either, integer, type Of, oneOf, type Shape, text, where } from './schema/shape.ts';
 
@@ -12,10 +13,12 @@ const upTo = (most: number): Shape<number> => called(`a number from 0 to ${most}
 const PORT = upTo(65_535);
 const BYTE = upTo(255);
 const ADDRESS = where(text(), 'an IP address', (one) => parseAddress(one) !== null);
+/** A name of ip-protocols.ts, for which parseFlow puts the number. */
+const OTHER_NAME = where(text(), '', (one) => namedProtocolNumber(one) !== undefined) as Shape<never>;
 const PROTOCOL = either(
-  '"tcp", "udp", "sctp", "icmp", "icmpv6", "igmp", or a number from 0 to 255',
+  '"tcp", "udp", "sctp", "icmp", "icmpv6", "igmp", another name such as "ospf", or a number from 0 to 255',
   oneOf('tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp'),
-  BYTE,
+  either('', BYTE, OTHER_NAME),
 );
 const DIRECTION = called('"ingress" or "egress"', oneOf('ingress', 'egress'));
 
@@ -138,7 +141,7 @@ export function parseEgressFlow(raw: object): EgressFlow {
   const flow = unmapped(raw as EgressFlow, ['src', 'dst']);
   if (problems.length === 0) problems.push(...familyProblems(flow, ['src', 'dst']));
   if (problems.length > 0) throw new TypeError(problems.join('; '));
-  return flow;
+  return withNumber(flow);
 }
 
 /**
@@ -161,7 +164,14 @@ export function parseFlow(raw: unknown): Flow {
   if (problems.length === 0) problems.push(...familyProblems(flow, ADDRESS_FIELDS));
   if (flow.untracked === true) problems.push(...NAT_FIELDS.flatMap((field) => untrackedProblem(flow, field)));
   if (problems.length > 0) throw new TypeError(problems.join('; '));
-  return flow;
+  return withNumber(flow);
+}
+
+/** The number in the place of a name that PROTOCOL_NUMBERS lacks. */
+function withNumber<F extends { readonly protocol?: string | number | undefined }>(flow: F): F {
+  const { protocol } = flow;
+  if (typeof protocol !== 'string' || Object.hasOwn(PROTOCOL_NUMBERS, protocol)) return flow;
+  return { ...flow, protocol: namedProtocolNumber(protocol) };
 }
 
 const ADDRESS_FIELDS = ['src', 'dst', 'originalDst'] as const;
@@ -208,6 +218,7 @@ function fieldProblem(field: string, value: unknown, of: string, fields: FieldSh
 /** IP protocol numbers (IANA) of the protocols that policies name. */
 export const PROTOCOL_NUMBERS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
 
+/** The number of a protocol of a flow or of a port match. */
 export function ipProtocolNumber(protocol: keyof typeof PROTOCOL_NUMBERS | number): number {
   return typeof protocol === 'number' ? protocol : PROTOCOL_NUMBERS[protocol];
 }

@@ -160,11 +160,15 @@ export interface NetworkPolicyPort {
   readonly sourceEndPort?: number;
 }
 
-/** One item of `protocols`; exactly one of the three fields. */
+/** One item of `protocols`; exactly one of icmp, icmpv6, igmp and protocol. */
 export interface NetworkPolicyProtocol {
   readonly icmp?: { readonly icmpType?: number; readonly icmpCode?: number };
   readonly icmpv6?: { readonly icmpType?: number; readonly icmpCode?: number };
   readonly igmp?: { readonly igmpType?: number; readonly groupAddress?: string };
+  /** A name of ip-protocols.ts, or a number. */
+  readonly protocol?: string | number;
+  /** With `protocol`: the packet's destination, a multicast address. */
+  readonly groupAddress?: string;
 }
 
 export type RuleAction = 'Allow' | 'Drop' | 'Reject' | 'Pass';

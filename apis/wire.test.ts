@@ -43,6 +43,11 @@ describe('a written rule', () => {
     assert.equal(toCompiledRule({ ...toWrittenRule(rule), source: newer }).unsupported, undefined);
   });
 
+  it('has protocols by number, with a group', () => {
+    const rule = compiledRule('r', { services: [{ protocol: 112, group: 'ff02::12' }, { protocol: 255 }] });
+    assert.deepEqual(toCompiledRule(JSON.parse(JSON.stringify(toWrittenRule(rule)))), rule);
+  });
+
   it('names what a newer version wrote, and keeps it for a later one', () => {
     const written = toWrittenRule(compiledRule('r', { services: [{ protocol: 'tcp', ports: [1, 2] }] }));
     for (const [more, unsupported] of [
@@ -52,6 +57,8 @@ describe('a written rule', () => {
       [{ traffic: 'Pod' }, 'traffic "Pod"'],
       [{ services: [{ protocol: 'gre' }] }, 'protocol "gre"'],
       [{ services: [{ protocol: 'tcp', flags: 'syn' }] }, 'field "flags" of a port match'],
+      [{ services: [{ protocol: 112, type: 1 }] }, 'field "type" of a port match'],
+      [{ services: [{ protocol: 1.5 }] }, 'protocol 1.5'],
     ] as const) {
       const newer = { ...written, ...more } as unknown as WrittenRule;
       const read = toCompiledRule(newer);

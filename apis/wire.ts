@@ -128,7 +128,7 @@ const PLAIN_FIELDS: { readonly [field in keyof PlainFields]: readonly PlainField
   mode: ['Enforce', 'Audit'],
   traffic: ['Host', 'NodePort'],
 };
-const SERVICE_FIELDS: { readonly [protocol in PortMatch['protocol']]: readonly string[] } = {
+const SERVICE_FIELDS: { readonly [protocol in PortMatch['protocol'] & string]: readonly string[] } = {
   tcp: ['ports', 'sourcePorts'],
   udp: ['ports', 'sourcePorts'],
   sctp: ['ports', 'sourcePorts'],
@@ -136,6 +136,8 @@ const SERVICE_FIELDS: { readonly [protocol in PortMatch['protocol']]: readonly s
   icmpv6: ['type', 'code'],
   igmp: ['type', 'group'],
 };
+/** For a protocol by its number. */
+const NUMBER_FIELDS: readonly string[] = ['group'];
 
 function unsupportedParts(rule: Pick<CompiledRule, 'source'>, services: readonly PortMatch[]): string[] {
   const found: string[] = [];
@@ -147,7 +149,8 @@ function unsupportedParts(rule: Pick<CompiledRule, 'source'>, services: readonly
     else if (values !== null && !values.includes(value)) found.push(`${field} ${JSON.stringify(value)}`);
   }
   for (const { protocol, ...match } of services) {
-    const fields = known(SERVICE_FIELDS, protocol);
+    const isNumber = typeof protocol === 'number' && Number.isInteger(protocol);
+    const fields = isNumber ? NUMBER_FIELDS : known(SERVICE_FIELDS, String(protocol));
     if (fields === undefined) found.push(`protocol ${JSON.stringify(protocol)}`);
     for (const field of Object.keys(match)) {
       if (fields?.includes(field) === false) found.push(`field ${JSON.stringify(field)} of a port match`);

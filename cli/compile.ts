@@ -9,6 +9,7 @@ import {
   type RulePeer,
 } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
+import { ipProtocolName, ipProtocolText } from '../apis/ip-protocols.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
@@ -120,6 +121,8 @@ function serviceText(service: PortMatch): string {
       return ['igmp', service.type ?? [], service.group === undefined ? [] : `to ${service.group}`]
         .flat()
         .join(' ');
+    default:
+      return `${ipProtocolText(service.protocol)}${service.group === undefined ? '' : ` to ${service.group}`}`;
   }
 }
 
@@ -186,7 +189,7 @@ function tableText({ node, parts, memory, costliest }: IndexStats): string {
 function toRow(part: PartStats): string[] {
   return [
     part.index,
-    String(part.protocol ?? 'other'),
+    part.protocol === null ? 'other' : ipProtocolName(part.protocol),
     String(part.rules),
     part.way,
     part.tries.mean === null ? '-' : part.tries.mean.toFixed(1),

@@ -45,6 +45,10 @@ describe('a connection in words', () => {
       assert.deepEqual(parseFlow(flow), flow);
     }
     assert.equal(flowOfWords({}), null);
+    const ospf = flowOfWords({ to: '224.0.0.5', protocol: 'OSPF' });
+    assert.deepEqual(ospf, { direction: 'ingress', dst: '224.0.0.5', protocol: 89 });
+    const named = { direction: 'ingress', dst: '224.0.0.5', protocol: 'ospf' };
+    assert.deepEqual(parseFlow(named), ospf);
   });
 
   it('names the option at fault, and what would be valid', () => {

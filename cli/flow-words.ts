@@ -1,6 +1,7 @@
 import { Option } from 'commander';
 import type { ConnectionOptions } from '../agent/record/record-filter.ts';
 import { PROTOCOL_NUMBERS } from '../apis/flow.ts';
+import { namedProtocolNumber } from '../apis/ip-protocols.ts';
 import { formatCidr, ipv4Of, parseAddress, parseCidr, unmappedText } from '../lib/net/address.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { present } from '../lib/sharing/present.ts';
@@ -27,7 +28,7 @@ const KEYS = [
 const SHARED = {
   icmp: 'ICMP, or ICMPv6 between addresses of IPv6 or with --protocol icmpv6: echo-request, or a number',
   line: "a line of nodewall's log or of conntrack; other options go before it",
-  protocol: 'tcp, udp, sctp, icmp, icmpv6, igmp, or a number from 0 to 255',
+  protocol: 'tcp, udp, icmp, ospf, vrrp, gre, …, or a number from 0 to 255',
   toPort: 'of TCP unless it says otherwise: 22, tcp/22, udp/53',
 } as const;
 
@@ -176,9 +177,10 @@ function toProtocol(text: string): string | number {
 
 function checkedProtocol(text: string): string | number {
   const protocol = toProtocol(text);
-  const isKnown = typeof protocol === 'number' ? protocol <= 255 : Object.hasOwn(PROTOCOL_NUMBERS, protocol);
-  if (!isKnown) throw usage('--protocol', text, SHARED.protocol.replace('tcp', 'one of tcp'));
-  return protocol;
+  const number = namedProtocolNumber(protocol);
+  if (number === undefined || number > 255)
+    throw usage('--protocol', text, SHARED.protocol.replace('tcp', 'one of tcp'));
+  return Object.hasOwn(PROTOCOL_NUMBERS, protocol) ? protocol : number;
 }
 
 interface PortInWords {

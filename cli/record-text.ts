@@ -1,5 +1,6 @@
 import type { ParsedRecord } from '../agent/record/record-filter.ts';
 import type { FlowAnswer } from '../apis/flow.ts';
+import { ipProtocolName } from '../apis/ip-protocols.ts';
 import type { NodeFlow } from '../apis/node-flows.ts';
 import { styled } from '../lib/process/terminal.ts';
 import { printable } from '../lib/sharing/safe-text.ts';
@@ -61,7 +62,12 @@ function flowText(record: ParsedRecord): string {
   const from = end(src, srcPort);
   const to = end(dst, dstPort);
   const asked = originalDst === undefined ? '' : ` (for ${end(originalDst, originalDstPort)})`;
-  return `${fieldText(record.protocol)}${kind === '' ? '' : ` ${kind}`} ${from} → ${to}${asked}`;
+  return `${protocolText(record.protocol)}${kind === '' ? '' : ` ${kind}`} ${from} → ${to}${asked}`;
+}
+
+/** By name where there is one. */
+function protocolText(protocol: unknown): string {
+  return fieldText(typeof protocol === 'number' ? ipProtocolName(protocol) : protocol);
 }
 
 function end(address: unknown, port: unknown): string {
@@ -90,7 +96,7 @@ export function kindServiceText({
   icmpCode,
   allPorts,
 }: Omit<NodeFlow, 'decision'>): string {
-  const of = fieldText(protocol);
+  const of = protocolText(protocol);
   if (allPorts === true) return `${of} all others`;
   if (port !== undefined) return `${of} ${fieldText(port)}`;
   const type = icmpCode === undefined ? fieldText(icmpType) : `${fieldText(icmpType)}/${fieldText(icmpCode)}`;

@@ -157,7 +157,7 @@ export function ruleWidth(
   };
 }
 
-function hasPorts(protocol: string): boolean {
+function hasPorts(protocol: string | number): boolean {
   return protocol === 'tcp' || protocol === 'udp' || protocol === 'sctp';
 }
 

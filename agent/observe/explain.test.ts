@@ -125,12 +125,24 @@ const FIELDS: readonly (readonly [
   ],
   [
     'an igmp type',
-    { protocols: [{ igmp: { igmpType: 22 } }] },
-    [{ protocol: 'igmp', igmpType: 22 }],
+    { protocols: [{ igmp: { igmpType: 20 } }] },
+    [{ protocol: 'igmp', igmpType: 20 }],
     [
-      { protocol: 'igmp', igmpType: 17 },
-      { protocol: 'igmp', icmpType: 22 },
+      { protocol: 'igmp', igmpType: 19 },
+      { protocol: 'igmp', icmpType: 20 },
     ],
+  ],
+  [
+    'a protocol by name',
+    { protocols: [{ protocol: 'vrrp' }] },
+    [{ protocol: 112 }, { protocol: 112, src: '::1:1', dst: '::2' }],
+    [{ protocol: 89 }, {}],
+  ],
+  [
+    'a protocol to a group',
+    { protocols: [{ protocol: 112, groupAddress: 'FF02:0::12' }] },
+    [{ protocol: 112, dst: 'ff02::12' }],
+    [{ protocol: 112, dst: 'ff02::1' }, { protocol: 112 }, { protocol: 89, dst: 'ff02::12' }],
   ],
   [
     'an igmp group',
@@ -169,7 +181,7 @@ describe('unknown fields of a flow', () => {
     assert.equal(verdict(types, { protocol: 'icmp' }), 'Allow');
     const codes = [{ protocols: [{ icmp: { icmpType: 3, icmpCode: 1 } }] }];
     assert.equal(verdict(codes, { protocol: 'icmp', icmpType: 3 }), 'Allow');
-    assert.equal(verdict([{ protocols: [{ igmp: { igmpType: 22 } }] }], { protocol: 'igmp' }), 'Allow');
+    assert.equal(verdict([{ protocols: [{ igmp: { igmpType: 20 } }] }], { protocol: 'igmp' }), 'Allow');
   });
 
   it('an address: the other one still determines the family', () => {

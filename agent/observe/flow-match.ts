@@ -9,7 +9,7 @@ import {
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
 } from '../../apis/exemptions.ts';
-import { type Considered, PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { type Considered, ipProtocolNumber, PROTOCOL_NUMBERS } from '../../apis/flow.ts';
 import { type ResolvedPeer, resolvedPeers } from '../../apis/resolved-peers.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
@@ -101,7 +101,7 @@ function matchesServices(services: readonly PortMatch[], flow: KnownFlow): boole
 }
 
 function matchesService(service: PortMatch, flow: KnownFlow): boolean {
-  if (flow.protocol !== PROTOCOL_NUMBERS[service.protocol]) return false;
+  if (flow.protocol !== ipProtocolNumber(service.protocol)) return false;
   switch (service.protocol) {
     case 'tcp':
     case 'udp':
@@ -116,10 +116,15 @@ function matchesService(service: PortMatch, flow: KnownFlow): boolean {
     }
     case 'igmp': {
       if (service.type !== undefined && (flow.type !== service.type || flow.family === 6)) return false;
-      if (service.group === undefined) return true;
-      return flow.dst !== undefined && addressKey(flow.dst) === addressKey(parseAddress(service.group));
+      return isToGroup(service, flow);
     }
+    default:
+      return isToGroup(service, flow);
   }
+}
+
+function isToGroup({ group }: { readonly group?: string }, { dst }: KnownFlow): boolean {
+  return group === undefined || (dst !== undefined && addressKey(dst) === addressKey(parseAddress(group)));
 }
 
 function inRange(port: number | undefined, range: readonly [number, number] | undefined): boolean {

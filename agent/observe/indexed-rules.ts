@@ -85,7 +85,7 @@ class ListIndex {
   rulesFor(flow: KnownFlow, isProtected: boolean): readonly RuleMatch[] | null {
     const { protocol, peer, dstPort, srcPort } = flow;
     if (protocol === undefined || peer === undefined) return null;
-    const name = PROTOCOL_NAMES.get(protocol) ?? null;
+    const name = PROTOCOL_NAMES.get(protocol) ?? protocol;
     if (PORTS.has(protocol) && (dstPort === undefined || srcPort === undefined)) return null;
     const packet = { address: peer, port: dstPort ?? 0, sourcePort: srcPort ?? 0 };
     const variant = isProtected ? 'kept' : 'all';

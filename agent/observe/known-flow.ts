@@ -1,6 +1,6 @@
 import { groupNumber, type NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { type Flow, PROTOCOL_NUMBERS, parseFlow } from '../../apis/flow.ts';
+import { type Flow, ipProtocolNumber, PROTOCOL_NUMBERS, parseFlow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
@@ -52,7 +52,7 @@ export function flowReader(
     const dst = address(flow.dst);
     const { protocol, interfaceGroup } = flow;
     const unnamed = flow.direction === 'egress' ? groupTowards(dst) : undefined;
-    const number = typeof protocol === 'string' ? PROTOCOL_NUMBERS[protocol] : protocol;
+    const number = protocol === undefined ? undefined : ipProtocolNumber(protocol);
     return {
       direction: flow.direction,
       traffic: flow.traffic ?? 'Host',

@@ -212,7 +212,8 @@ export function recordRule(prefix: string, { rate, burst, group }: Config['log']
 function requiredFamily(matches: readonly Match[]): Family | null {
   for (const match of matches) {
     if (match.match === 'icmp') return match.protocol === 'icmp' ? 4 : 6;
-    if (match.match === 'igmp' || match.match === 'address') return 4;
+    if (match.match === 'igmp') return 4;
+    if (match.match === 'address') return match.family;
   }
   return null;
 }

@@ -79,6 +79,23 @@ const TABLE: readonly [string, readonly PortMatch[], readonly string[]][] = [
     ],
     ['igmp type 22 ip daddr 224.0.0.22', 'meta l4proto igmp ip daddr 224.0.0.1', 'igmp type { 17, 34 }'],
   ],
+  [
+    'protocols by number, whole and by group',
+    [
+      { protocol: 112, group: 'ff02::12' },
+      { protocol: 89, group: 'ff02::12' },
+      { protocol: 89, group: '224.0.0.5' },
+      { protocol: 50, group: '224.0.0.5' },
+      { protocol: 50 },
+      { protocol: 'igmp' },
+      { protocol: 9 },
+    ],
+    [
+      'meta l4proto { igmp, 9, 50 }',
+      'meta l4proto { 89, 112 } ip6 daddr ff02::12',
+      'meta l4proto 89 ip daddr 224.0.0.5',
+    ],
+  ],
 ];
 
 describe('servicematch', () => {

@@ -150,6 +150,7 @@ function packServices(family: Family, members: readonly ServiceMember[]): Uint8A
 type PortService = Extract<PortMatch, { readonly protocol: PortProtocol }>;
 type IcmpService = Extract<PortMatch, { protocol: 'icmp' | 'icmpv6' }>;
 type IgmpService = Extract<PortMatch, { protocol: 'igmp' }>;
+type NumberedService = Extract<PortMatch, { protocol: number }>;
 
 /**
  * The matches for a rule's port matches, as alternatives: each becomes one nftables rule. Usually
@@ -161,6 +162,7 @@ export function serviceMatches(services: readonly PortMatch[]): Match[][] {
   const ports: PortService[] = [];
   const icmp: IcmpService[] = [];
   const igmp: IgmpService[] = [];
+  const numbered: NumberedService[] = [];
   for (const service of services) {
     switch (service.protocol) {
       case 'icmp':
@@ -170,19 +172,28 @@ export function serviceMatches(services: readonly PortMatch[]): Match[][] {
       case 'igmp':
         igmp.push(service);
         break;
-      default:
+      case 'tcp':
+      case 'udp':
+      case 'sctp':
         ports.push(service);
+        break;
+      default:
+        numbered.push(service);
     }
   }
   const wholeIcmp = icmp.filter((service) => service.type === undefined).map((service) => service.protocol);
   const wholeIgmp = igmp.some((service) => service.type === undefined && service.group === undefined);
   const whole: L4Protocol[] = [...wholeIcmp];
   if (wholeIgmp) whole.push('igmp');
+  const wholeNumbers = new Set(
+    numbered.flatMap(({ protocol, group }) => (group === undefined ? protocol : [])),
+  );
+  whole.push(...wholeNumbers);
   const allPorts = ports.every((service) => service.ports === undefined && service.sourcePorts === undefined);
   if (allPorts) whole.push(...new Set(ports.map((service) => service.protocol)));
   const alternatives: Match[][] = [];
   if (!allPorts) alternatives.push(portMatches(ports));
-  if (whole.length > 0) alternatives.push([{ match: 'l4proto', protocols: whole.sort() }]);
+  if (whole.length > 0) alternatives.push([{ match: 'l4proto', protocols: whole.sort(compareProtocols) }]);
   for (const protocol of ['icmp', 'icmpv6'] as const) {
     if (wholeIcmp.includes(protocol)) continue;
     const types = icmp.flatMap(({ type, code, protocol: own }) =>
@@ -191,7 +202,25 @@ export function serviceMatches(services: readonly PortMatch[]): Match[][] {
     if (types.length > 0) alternatives.push([{ match: 'icmp', protocol, types: withoutCovered(types) }]);
   }
   if (igmp.length > 0 && !wholeIgmp) alternatives.push(...igmpMatches(igmp));
+  const some = numbered.filter(({ protocol }) => !wholeNumbers.has(protocol));
+  for (const [group, own] of Map.groupBy(some, (service) => service.group)) {
+    const protocols = own.map(({ protocol }) => protocol).sort((a, b) => a - b);
+    alternatives.push([{ match: 'l4proto', protocols }, ...toGroup(group)]);
+  }
   return alternatives;
+}
+
+/** Names first. */
+function compareProtocols(a: L4Protocol, b: L4Protocol): number {
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  return typeof a === typeof b ? (a < b ? -1 : 1) : typeof a === 'number' ? 1 : -1;
+}
+
+function toGroup(group: string | undefined): Match[] {
+  const address = group === undefined ? null : parseAddress(group);
+  if (address === null) return [];
+  const { family } = address;
+  return [{ match: 'address', family, field: 'daddr', in: { cidr: { ...address, length: BITS[family] } } }];
 }
 
 /**
@@ -241,12 +270,7 @@ function igmpMatches(services: readonly IgmpService[]): Match[][] {
     const matches: Match[] = anyType
       ? [{ match: 'l4proto', protocols: ['igmp'] }]
       : [{ match: 'igmp', types: types.sort((a, b) => a - b) }];
-    const address = group === undefined ? null : parseAddress(group);
-    if (address === null) return matches;
-    return [
-      ...matches,
-      { match: 'address', family: 4, field: 'daddr', in: { cidr: { ...address, length: BITS[4] } } },
-    ];
+    return [...matches, ...toGroup(group)];
   });
 }
 

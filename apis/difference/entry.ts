@@ -1,8 +1,8 @@
 import type { Range } from '../../lib/net/interval.ts';
-import type { CompiledRule, NodeState } from '../compiled.ts';
+import type { CompiledRule, NodeState, PortMatch } from '../compiled.ts';
 import type { Config } from '../config.ts';
 import { isSkippable, sparesLocalPods } from '../exemptions.ts';
-import { PROTOCOL_NUMBERS, type Verdict } from '../flow.ts';
+import { ipProtocolNumber, type Verdict } from '../flow.ts';
 import { BASELINE_PRIORITY } from '../order.ts';
 import { resolvedPeers } from '../resolved-peers.ts';
 import type { DecidingRule } from './row.ts';
@@ -35,6 +35,8 @@ export interface Protected {
 export interface Evaluated {
   readonly entries: readonly RuleListEntry[];
   readonly failsafe: readonly Protected[];
+  /** As SetTable.numbers: the same for all states that are compared. */
+  readonly numbers: readonly number[];
 }
 
 /** The outcome where no rule decides. */
@@ -100,8 +102,8 @@ export interface PreparedRule {
   readonly sets: readonly number[];
   /** Services: addresses with their ports. */
   readonly parts: readonly SetPart[];
-  /** Groups of outgoing IGMP: addresses that the peer must have besides. */
-  readonly igmpGroups: readonly SetPart[];
+  /** Destinations of outgoing packets: addresses that the peer must have besides. */
+  readonly destinations: readonly SetPart[];
 }
 
 /** Throws as `resolvedPeers` does. */
@@ -114,18 +116,20 @@ export function preparedRule(
   const { services, source, action, tierPriority } = rule;
   const peers = resolvedPeers(rule, state, config);
   const { direction } = source;
-  const isOwnGroup = (service: (typeof services)[number]): boolean =>
-    direction === 'egress' && service.protocol === 'igmp' && service.group !== undefined;
-  const boxes =
-    services.length === 0
-      ? null
-      : boxesOf(
-          services.filter((one) => !isOwnGroup(one)),
-          direction,
-        );
-  const igmpGroups = services.filter(isOwnGroup).flatMap((service): SetPart[] => {
-    if (service.protocol !== 'igmp' || service.group === undefined) return [];
-    return [{ set: table.numberOfAddress(service.group), boxes: boxesOf([service], direction) }];
+  for (const { protocol } of services) if (typeof protocol === 'number') table.addProtocol(protocol);
+  const groupOf = (service: PortMatch): string | undefined =>
+    direction === 'egress' && 'group' in service ? service.group : undefined;
+  const boxesIn = (some: readonly PortMatch[]): Map<number, Box[]> => {
+    const grouped = Map.groupBy(some, ({ protocol }) => ipProtocolNumber(protocol));
+    const numberOf = (destination: string): number => table.destinationNumber(destination);
+    return new Map(
+      [...grouped].map(([protocol, own]) => [protocol, own.map((one) => boxOf(one, direction, numberOf))]),
+    );
+  };
+  const boxes = services.length === 0 ? null : boxesIn(services.filter((one) => groupOf(one) === undefined));
+  const destinations = services.flatMap((service): SetPart[] => {
+    const group = groupOf(service);
+    return group === undefined ? [] : [{ set: table.numberOfAddress(group), boxes: boxesIn([service]) }];
   });
   const named = peers.flatMap((peer) => (peer.kind === 'services' ? table.addressesOf(peer.set) : []));
   const outcome = {
@@ -142,7 +146,7 @@ export function preparedRule(
     groups: peers.flatMap((peer) => (peer.kind === 'interfaces' ? peer.groups : [])),
     sets: peers.flatMap((peer) => (peer.kind === 'addresses' ? [table.numberOf(peer.set)] : [])),
     parts: named,
-    igmpGroups,
+    destinations,
   };
   const { leaf: _, ...kind } = outcome;
   const meaning = JSON.stringify({
@@ -150,17 +154,7 @@ export function preparedRule(
     outcome: { ...kind, action },
     boxes: boxes === null ? null : [...boxes],
     parts: named.map(({ set }) => set),
-    igmpGroups: igmpGroups.map((part) => [part.set, ...part.boxes]),
+    destinations: destinations.map((part) => [part.set, ...part.boxes]),
   });
   return { id: rule.id, meaning, ...prepared };
-}
-
-function boxesOf(
-  services: CompiledRule['services'],
-  direction: CompiledRule['source']['direction'],
-): Map<number, Box[]> {
-  const grouped = Map.groupBy(services, ({ protocol }) => PROTOCOL_NUMBERS[protocol]);
-  return new Map(
-    [...grouped].map(([protocol, own]) => [protocol, own.map((service) => boxOf(service, direction))]),
-  );
 }

@@ -1,8 +1,7 @@
 import { appendRange, type Range, type Ranges, unionRanges } from '../../lib/net/interval.ts';
 import { firstAt } from '../../lib/sharing/lists.ts';
-import type { Direction } from '../objects.ts';
 import { DEFAULT_LEAF, type Evaluated, type RuleListEntry } from './entry.ts';
-import { type Box, OTHER, take, wholeBox } from './service-space.ts';
+import { type Box, OTHER, take } from './service-space.ts';
 
 /** Flows of one protocol with the same two outcomes: all combinations of `xs` and `ys`. */
 export interface Changed {
@@ -26,14 +25,15 @@ export interface Comparing {
  * The flows of a protocol whose outcomes differ, in disjoint products. Sweeps over the first number
  * of the protocol: n log n for n boxes, times the number of boxes with a second number that
  * overlap.
+ *
+ * @param whole all flows of the protocol
  */
 export function changedFlows(
   protocol: number,
-  direction: Direction,
+  whole: Box,
   [before, after]: readonly [Evaluated, Evaluated],
   { isChange, never, checkpoint }: Comparing,
 ): Changed[] {
-  const whole = wholeBox(protocol, direction);
   const sides = [new Sweep(protocol, whole, before), new Sweep(protocol, whole, after)] as const;
   const found = new Map<string, { before: number; after: number; xs: Range[]; ys: Ranges }>();
   const add = (before: number, after: number, ys: Ranges, x: Range): void => {
@@ -188,6 +188,13 @@ export class ItemsAlong {
   }
 }
 
+/** Boxes may have destinations of both families. */
+function intersection(range: Range, whole: Range): Range | null {
+  if (range[0] >= whole[0] && range[1] <= whole[1]) return range;
+  const [first, last] = [Math.max(range[0], whole[0]), Math.min(range[1], whole[1])];
+  return first > last ? null : [first, last];
+}
+
 /** The entries of one state along the first number of a protocol. */
 export class Sweep implements Crossing {
   readonly #whole: Box;
@@ -201,8 +208,10 @@ export class Sweep implements Crossing {
     for (const entry of entries) {
       if (entry.boxes === null) items.push({ entry, x: whole.x, y: whole.y, place: items.length });
       else
-        for (const { x, y } of entry.boxes.get(protocol) ?? NO_BOXES)
-          items.push({ entry, x, y, place: items.length });
+        for (const { x, y } of entry.boxes.get(protocol) ?? NO_BOXES) {
+          const within = intersection(y, whole.y);
+          if (within !== null) items.push({ entry, x, y: within, place: items.length });
+        }
     }
     this.#failsafe = failsafe.flatMap((one) => (one.protocol === protocol ? [one.ports] : []));
     this.#items = new ItemsAlong(items, 'x');

@@ -71,7 +71,8 @@ export class PeerRules {
   /** @param leaves the outcomes of spoofed and of exempt flows; null: there are none */
   evaluated(leaves: { readonly spoofed: number; readonly exempt: number } | null): Evaluated {
     const { list, config } = this.#of;
-    if (leaves === null) return { entries: this.#all, failsafe: this.#failsafe };
+    const { numbers } = this.#of.side;
+    if (leaves === null) return { entries: this.#all, failsafe: this.#failsafe, numbers };
     const first = entriesBeforeRules(this.#family, list.direction, config, {
       spoofed: this.#isSpoofed ? leaves.spoofed : null,
       exempt: leaves.exempt,
@@ -79,6 +80,6 @@ export class PeerRules {
     });
     const isLast = this.#isSpared && !this.isExempt && leaves.exempt !== DEFAULT_LEAF;
     const last = isLast ? [entryAfterRules(leaves.exempt)] : [];
-    return { entries: [...first, ...this.entries, ...last], failsafe: this.#failsafe };
+    return { entries: [...first, ...this.entries, ...last], failsafe: this.#failsafe, numbers };
   }
 }

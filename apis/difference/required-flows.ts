@@ -9,7 +9,7 @@ import { PeerRules, type StateRules } from './peer-rules.ts';
 import type { DecidingRule } from './row.ts';
 import { RuleList, relevantRules } from './rule-list.ts';
 import { mayMatchFlowsOf } from './same-flows.ts';
-import { SetTable } from './set-table.ts';
+import { type NumberTable, SetTable } from './set-table.ts';
 import {
   groupClasses,
   isEnforced,
@@ -40,6 +40,8 @@ export interface BrokenFlows {
   readonly unit: Unit;
   /** The rule that decides; null: none. */
   readonly rule: DecidingRule | null;
+  /** The meaning of the unit's numbers. */
+  readonly table: NumberTable;
 }
 
 /** Outcomes that break nothing, beside the numbers of Leaves. */
@@ -127,7 +129,8 @@ export class RequiredFlows {
           for (const unit of check.units(family, one, number)) {
             peers ??= this.#peersOf(family, classes);
             const { rule } = this.#leaves.leaf(unit.after);
-            yield { list, family, peers, group: isNamed ? number : null, unit, rule };
+            const table = this.#table;
+            yield { list, family, peers, group: isNamed ? number : null, unit, rule, table };
           }
         }
       }
@@ -182,7 +185,7 @@ class ItemCheck {
     const lists = [this.#item, new RuleList(rules, isOwn)] as const;
     this.#state = { list, side, rules: lists[1], config: options.config };
     this.usedSets = usedSets(list, [item, ...rules], [side]);
-    const named = [...item.parts, ...item.igmpGroups].map(({ set }) => set);
+    const named = [...item.parts, ...item.destinations].map(({ set }) => set);
     this.itemSets = item.matchesAny || item.groups.length > 0 ? null : [...item.sets, ...named];
     const { pods } = options.config.interfaceGroups;
     const namedGroups = new Set([pods, ...lists.flatMap((one) => [...one.groups()])]);
@@ -203,7 +206,7 @@ class ItemCheck {
     const known = this.#units.get(key);
     if (known !== undefined) return known;
     const sides: readonly [Evaluated, Evaluated] = [
-      { entries: items, failsafe: [] },
+      { entries: items, failsafe: [], numbers: this.#state.side.numbers },
       rules.evaluated({ spoofed: SPOOFED, exempt: EXEMPT }),
     ];
     const units = unitsOf(family, this.#state.list.direction, sides, {

@@ -1,6 +1,6 @@
 import { parseAddress } from '../../lib/net/address.ts';
 import type { Range } from '../../lib/net/interval.ts';
-import { type Flow, PROTOCOL_NUMBERS, type Verdict } from '../flow.ts';
+import { type Flow, ipProtocolNumber, type Verdict } from '../flow.ts';
 import type { Direction, PolicyTraffic } from '../objects.ts';
 
 /** The rule that decides. */
@@ -32,6 +32,11 @@ export interface Row {
     readonly types: readonly Range[] | null;
     readonly groups: readonly string[] | null;
   } | null;
+  /**
+   * Incoming packets of protocols without ports and types: their destinations, FIRST-LAST. Absent:
+   * every one.
+   */
+  readonly destinations?: readonly string[] | null;
   readonly before: Verdict;
   readonly after: Verdict;
   /** Null: no rule decides. */
@@ -55,12 +60,13 @@ export interface NodeGroup<Change = Row> {
 export function mayBeInRow(row: Row, flow: Flow): boolean {
   const { direction, traffic = 'Host', src, dst, protocol, interfaceGroup } = flow;
   if (row.direction !== direction || row.traffic !== traffic) return false;
-  const number = typeof protocol === 'string' ? PROTOCOL_NUMBERS[protocol] : protocol;
+  const number = protocol === undefined ? undefined : ipProtocolNumber(protocol);
   if (!isWithin(row.protocols, number)) return false;
   if (!isWithin(row.ports, flow.dstPort) || !isWithin(row.sourcePorts, flow.srcPort)) return false;
   if (row.icmp !== null && !isIn(row.icmp.types, flow.icmpType)) return false;
   if (row.icmp !== null && !isWithin(row.icmp.codes, flow.icmpCode)) return false;
   if (!isWithin(row.igmp?.types ?? null, flow.igmpType)) return false;
+  if (direction === 'ingress' && !isAmong(row.destinations ?? null, dst)) return false;
   if (typeof interfaceGroup === 'number' && !isWithin(row.interfaceGroups, interfaceGroup)) return false;
   return isAmong(row.peers, direction === 'ingress' ? src : dst);
 }

@@ -1,4 +1,4 @@
-import { FAMILIES, type Family, formatAddress, lastAddress } from '../../lib/net/address.ts';
+import { FAMILIES, type Family, lastAddress } from '../../lib/net/address.ts';
 import {
   addressRangeText,
   appendRange,
@@ -105,8 +105,7 @@ export class RowCollector {
     const rows: NumberedRow[] = [];
     for (const { 4: v4 = [], 6: v6 = [] } of similar(drafts)) {
       for (let i = 0; i < Math.max(v4.length, v6.length); i++) {
-        const text: RangeText = (family, range) => table.space(family).text(range);
-        rows.push(this.#row(families, leaves, { 4: v4[i], 6: v6[i] }, text));
+        rows.push(this.#row(families, leaves, { 4: v4[i], 6: v6[i] }, table));
       }
     }
     return sorted(rows);
@@ -122,7 +121,7 @@ export class RowCollector {
       }, 0);
     const first = FAMILIES.map((family) => ({ family, units: byPeer(unitsOf(family)) }));
     const second = FAMILIES.flatMap((family) => {
-      const units = byService(unitsOf(family), this.#of.direction);
+      const units = byService(unitsOf(family), this.#of.direction, family);
       return units === null ? [] : { family, units };
     });
     return second.length === FAMILIES.length && size(second) < size(first) ? second : first;
@@ -132,22 +131,25 @@ export class RowCollector {
     families: readonly Family[],
     leaves: Leaves,
     drafts: Readonly<Record<Family, Draft | undefined>>,
-    text: RangeText,
+    table: SetTable,
   ): NumberedRow {
-    const { unit, groups } = drafts[4] ?? drafts[6] ?? NOTHING;
+    const { family, unit, groups } = drafts[4] ?? drafts[6] ?? NOTHING;
     const peers = { 4: drafts[4]?.peers ?? [], 6: drafts[6]?.peers ?? [] };
     const { kind, xs, ys } = unit;
+    const destinations = (of: Family) => (ys === null ? null : table.destinationTexts(of, ys));
+    const text: RangeText = (of, range) => table.space(of).text(range);
     const before = leaves.leaf(unit.before);
     const after = leaves.leaf(unit.after);
     const row: Row = {
       ...this.#of,
       peers: null,
       interfaceGroups: groups,
-      protocols: protocolRanges(drafts),
+      protocols: protocolRanges(drafts, table.numbers),
       ports: kind === 'ports' ? xs : null,
       sourcePorts: kind === 'ports' ? ys : null,
       icmp: kind === 'icmp' ? { types: xs ?? [[0, 255]], codes: ys } : null,
-      igmp: kind === 'igmp' ? { types: xs, groups: ys?.map(ipv4Text) ?? null } : null,
+      igmp: kind === 'igmp' ? { types: xs, groups: destinations(4) } : null,
+      ...(kind === 'destination' ? { destinations: destinations(family) } : {}),
       before: before.verdict,
       after: after.verdict,
       ruleBefore: before.rule,
@@ -289,14 +291,18 @@ function isEveryAddress(family: Family, [only, ...others]: readonly Interval[]):
  * Null: all. A protocol that the families of the row do not have counts as its neighbours do, which
  * makes fewer ranges.
  */
-function protocolRanges(drafts: Readonly<Record<Family, Draft | undefined>>): Range[] | null {
+function protocolRanges(
+  drafts: Readonly<Record<Family, Draft | undefined>>,
+  numbers: readonly number[],
+): Range[] | null {
   const named = new Set([...(drafts[4]?.unit.protocols ?? []), ...(drafts[6]?.unit.protocols ?? [])]);
   const free: readonly number[] = [
     ...(drafts[4] === undefined ? [icmp, igmp] : []),
     ...(drafts[6] === undefined ? [icmpv6] : []),
   ];
   const isIn = (protocol: number): boolean =>
-    NUMBERED.includes(protocol) && !(named.has(OTHER) && free.includes(protocol))
+    (NUMBERED.includes(protocol) || numbers.includes(protocol)) &&
+    !(named.has(OTHER) && free.includes(protocol))
       ? named.has(protocol)
       : named.has(OTHER);
   const ranges: Range[] = [];
@@ -307,11 +313,6 @@ function protocolRanges(drafts: Readonly<Record<Family, Draft | undefined>>): Ra
 
 function textsOf(peers: NumberedRow['peers'], text: RangeText): string[] {
   return FAMILIES.flatMap((family) => peers[family].map((range) => text(family, range)));
-}
-
-function ipv4Text([first, last]: Range): string {
-  const text = (value: number): string => formatAddress({ family: 4, value: BigInt(value) });
-  return `${text(first)}-${text(last)}`;
 }
 
 /** By the first peer, then by everything else. */

@@ -14,7 +14,7 @@ function rule(id: string, boxes: PreparedRule['boxes'], matchesAny = true): Prep
     isSkippable: false,
     sparesPods: false,
   };
-  const lists = { groups: [], sets: [], parts: [], igmpGroups: [] };
+  const lists = { groups: [], sets: [], parts: [], destinations: [] };
   return { id, meaning: id, outcome, boxes, matchesAny, ...lists };
 }
 

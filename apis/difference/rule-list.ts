@@ -39,10 +39,10 @@ export class RuleList {
       for (const group of rule.groups) addToList(this.#byGroup, group, main);
       for (const set of rule.sets) addToList(this.#bySet, set, main);
       for (const { set, boxes } of rule.parts) addToList(this.#bySet, set, entry(boxes));
-      if (rule.igmpGroups.length > 0) {
+      if (rule.destinations.length > 0) {
         this.#further.set(
           main,
-          rule.igmpGroups.map(({ set, boxes }) => ({ set, entry: entry(boxes) })),
+          rule.destinations.map(({ set, boxes }) => ({ set, entry: entry(boxes) })),
         );
       }
     }
@@ -118,7 +118,7 @@ export function relevantRules(
 /** The boxes that some peer can match; null: all flows. */
 function boxesOf(rule: PreparedRule): ({ readonly protocol: number; readonly x: Range } | null)[] {
   const isForPeers = rule.matchesAny || rule.groups.length > 0 || rule.sets.length > 0;
-  const named = [...rule.parts, ...rule.igmpGroups].map(({ boxes }) => boxes);
+  const named = [...rule.parts, ...rule.destinations].map(({ boxes }) => boxes);
   return [...(isForPeers ? [rule.boxes] : []), ...named].flatMap((boxes) =>
     boxes === null ? [null] : [...boxes].flatMap(([protocol, own]) => own.map(({ x }) => ({ protocol, x }))),
   );

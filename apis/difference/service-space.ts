@@ -1,15 +1,14 @@
-import { ipv4Number } from '../../lib/net/address.ts';
 import type { Range, Ranges } from '../../lib/net/interval.ts';
 import { firstAt } from '../../lib/sharing/lists.ts';
 import type { PortMatch } from '../compiled.ts';
-import { PROTOCOL_NUMBERS } from '../flow.ts';
+import { ipProtocolNumber, PROTOCOL_NUMBERS } from '../flow.ts';
 import type { Direction } from '../objects.ts';
 import { CARRIER_PROTOCOLS } from '../platform.ts';
 
 /**
- * A packet's fields beside its addresses: a protocol, and for some protocols two numbers. TCP, UDP
- * and SCTP: destination port and source port. ICMP and ICMPv6: type and code. IGMP: type, and of
- * incoming packets the group.
+ * A packet's fields beside its addresses: a protocol, and two numbers. TCP, UDP and SCTP:
+ * destination port and source port. ICMP and ICMPv6: type and code. IGMP: type, and of incoming
+ * packets the group. Other protocols that rules name: 0, and of incoming packets the destination.
  */
 
 /** Stands for all protocols that nothing tells apart. */
@@ -22,17 +21,28 @@ export interface Box {
 }
 
 const { icmp, igmp, tcp, udp, icmpv6, sctp } = PROTOCOL_NUMBERS;
-/** GRE comes first: it is the one of them that examples show. */
-const CARRIERS = Object.values(CARRIER_PROTOCOLS).sort((a, b) => Number(b === 47) - Number(a === 47));
-/** The protocols that rules or the failsafe list may name. */
-export const NUMBERED: readonly number[] = [icmp, igmp, tcp, udp, icmpv6, sctp, ...CARRIERS];
+/** Protocols with numbers of their own. */
+export const NUMBERED: readonly number[] = [icmp, igmp, tcp, udp, icmpv6, sctp];
+/**
+ * The failsafe list may name these. GRE comes first: it is the one of them that examples show.
+ */
+export const CARRIERS: readonly number[] = Object.values(CARRIER_PROTOCOLS).sort(
+  (a, b) => Number(b === 47) - Number(a === 47),
+);
 const PORTS: Range = [1, 65_535];
 const BYTE: Range = [0, 255];
 const ONE: Range = [0, 0];
 const EVERY_IPV4: Range = [0, 2 ** 32 - 1];
+/**
+ * As a number, a destination of IPv4 is the address. Of IPv6, those that rules name follow this
+ * one, which stands for all others.
+ */
+export const OTHER_DESTINATION = 2 ** 32;
+const EVERY_IPV6: Range = [OTHER_DESTINATION, 2 ** 33 - 1];
+const EVERY_DESTINATION: Range = [EVERY_IPV4[0], EVERY_IPV6[1]];
 
-/** All flows of a protocol. The group of outgoing IGMP is the peer. */
-export function wholeBox(protocol: number, direction: Direction): Box {
+/** All flows of a protocol. The destination of outgoing ones is the peer. */
+export function wholeBox(protocol: number, direction: Direction, family: 4 | 6): Box {
   switch (protocol) {
     case tcp:
     case udp:
@@ -43,19 +53,35 @@ export function wholeBox(protocol: number, direction: Direction): Box {
       return { x: BYTE, y: BYTE };
     case igmp:
       return { x: BYTE, y: direction === 'ingress' ? EVERY_IPV4 : ONE };
-    default:
+    case OTHER:
       return { x: ONE, y: ONE };
+    default:
+      if (direction === 'egress') return { x: ONE, y: ONE };
+      return { x: ONE, y: family === 4 ? EVERY_IPV4 : EVERY_IPV6 };
   }
 }
 
-/** The protocols that packets of a family have. */
-export function protocolsOf(family: 4 | 6): readonly number[] {
-  return [OTHER, ...(family === 4 ? [icmp, igmp] : [icmpv6]), tcp, udp, sctp, ...CARRIERS];
+/**
+ * The protocols that packets of a family have.
+ *
+ * @param others those beside NUMBERED that rules or the failsafe list name
+ */
+export function protocolsOf(family: 4 | 6, others: readonly number[]): readonly number[] {
+  return [OTHER, ...(family === 4 ? [icmp, igmp] : [icmpv6]), tcp, udp, sctp, ...others];
 }
 
-/** The flows that a port match stands for, but for the group of outgoing IGMP. */
-export function boxOf(service: PortMatch, direction: Direction): Box {
-  const whole = wholeBox(PROTOCOL_NUMBERS[service.protocol], direction);
+/**
+ * The flows that a port match stands for, in both families, but for the destination of outgoing
+ * ones.
+ *
+ * @param numberOf a destination as a number
+ */
+export function boxOf(
+  service: PortMatch,
+  direction: Direction,
+  numberOf: (destination: string) => number,
+): Box {
+  const whole = wholeBox(ipProtocolNumber(service.protocol), direction, 4);
   switch (service.protocol) {
     case 'tcp':
     case 'udp':
@@ -66,8 +92,13 @@ export function boxOf(service: PortMatch, direction: Direction): Box {
       return { x: single(service.type) ?? whole.x, y: single(service.code) ?? whole.y };
     case 'igmp': {
       const group =
-        direction === 'ingress' && service.group !== undefined ? ipv4Number(service.group) : undefined;
+        direction === 'ingress' && service.group !== undefined ? numberOf(service.group) : undefined;
       return { x: single(service.type) ?? whole.x, y: single(group) ?? whole.y };
+    }
+    default: {
+      if (direction === 'egress') return whole;
+      const { group } = service;
+      return { x: whole.x, y: group === undefined ? EVERY_DESTINATION : [numberOf(group), numberOf(group)] };
     }
   }
 }

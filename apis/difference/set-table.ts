@@ -1,15 +1,27 @@
-import { ipv4Number, lastAddress, parseAddress, WIDTH } from '../../lib/net/address.ts';
+import {
+  type Address,
+  type Family,
+  formatAddress,
+  ipv4Number,
+  lastAddress,
+  parseAddress,
+  WIDTH,
+} from '../../lib/net/address.ts';
+import { addressRangeText, type Interval, type Ranges, union } from '../../lib/net/interval.ts';
 import { type FamilyMembers, sameMembers, unpackAddress } from '../../lib/net/member-set.ts';
 import type { AddressSet, ServiceSet } from '../compiled.ts';
 import { PROTOCOL_NUMBERS } from '../flow.ts';
 import { type AddressSpace, ipv4Space, ipv6Space, type Part } from './address-space.ts';
-import type { Box } from './service-space.ts';
+import { type Box, CARRIERS, OTHER_DESTINATION } from './service-space.ts';
 
 /** The ports of a Service's addresses, and the set of the addresses that have all of them. */
 interface ServiceAddresses {
   readonly set: number;
   readonly boxes: ReadonlyMap<number, readonly Box[]>;
 }
+
+/** The meaning of numbers in the service space. */
+export type NumberTable = Pick<SetTable, 'numbers' | 'destinationTexts'>;
 
 /**
  * Numbers for the sets of both states; equal sets have the same number. All sets must be known
@@ -22,6 +34,9 @@ export class SetTable {
   readonly #versions = new Map<string, { readonly set: AddressSet; readonly number: number }[]>();
   readonly #services = new Map<string, readonly ServiceAddresses[]>();
   readonly #singles = new Map<string, number>();
+  readonly #numbers = [...CARRIERS];
+  /** Destinations of IPv6, in the order of their numbers. */
+  readonly #destinations: Address[] = [];
   #classes: Readonly<Record<4 | 6, readonly Part[]>> | null = null;
   #count = 0;
 
@@ -36,15 +51,57 @@ export class SetTable {
     return known;
   }
 
-  /** The number of the set with one IPv4 address. */
+  /** The number of the set with one address. */
   numberOfAddress(text: string): number {
     const known = this.#singles.get(text);
     if (known !== undefined) return known;
-    const value = ipv4Number(text);
     const number = this.#count++;
-    this.#spaces[4].add(number, [{ first: value, last: value }]);
+    const { family, value } = addressOf(text);
+    if (family === 6) this.#spaces[6].add(number, [{ first: value, last: value }]);
+    else this.#spaces[4].add(number, [{ first: Number(value), last: Number(value) }]);
     this.#singles.set(text, number);
     return number;
+  }
+
+  /**
+   * The protocols without numbers of their own that the failsafe list or rules of any state may
+   * name. The same list each time; it is complete when all rules are prepared.
+   */
+  get numbers(): readonly number[] {
+    return this.#numbers;
+  }
+
+  addProtocol(protocol: number): void {
+    if (this.#numbers.includes(protocol)) return;
+    const rest = [...this.#numbers.splice(CARRIERS.length), protocol].sort((a, b) => a - b);
+    this.#numbers.push(...rest);
+  }
+
+  /** A destination as service-space.ts has it. */
+  destinationNumber(text: string): number {
+    const { family, value } = addressOf(text);
+    if (family === 4) return ipv4Number(text);
+    const known = this.#destinations.findIndex((one) => one.value === value);
+    const at = known === -1 ? this.#destinations.push({ family, value }) - 1 : known;
+    return OTHER_DESTINATION + 1 + at;
+  }
+
+  /** The addresses that such numbers stand for, FIRST-LAST. */
+  destinationTexts(family: Family, numbers: Ranges): string[] {
+    if (family === 4) {
+      const text = (value: number): string => formatAddress({ family, value: BigInt(value) });
+      return numbers.map(([first, last]) => `${text(first)}-${text(last)}`);
+    }
+    const has = (number: number): boolean =>
+      numbers.some(([first, last]) => first <= number && number <= last);
+    const named = this.#destinations.map(({ value }, i) => ({
+      value,
+      isIn: has(OTHER_DESTINATION + 1 + i),
+    }));
+    const others = has(OTHER_DESTINATION);
+    const listed = named.filter(({ isIn }) => isIn !== others).map(({ value }) => value);
+    const ranges = union(listed.map((value) => ({ first: value, last: value })));
+    return (others ? outside(ranges) : ranges).map((range) => addressRangeText(family, range));
   }
 
   /** The addresses of a set of Services, in one set for each list of ports. */
@@ -110,6 +167,24 @@ export class SetTable {
     );
     return number;
   }
+}
+
+function addressOf(text: string): Address {
+  const address = parseAddress(text);
+  if (address === null) throw new TypeError(`${text} is not an IP address`);
+  return address;
+}
+
+/** The addresses of IPv6 that are in no range. */
+function outside(ranges: readonly Interval[]): Interval[] {
+  const found: Interval[] = [];
+  let next = 0n;
+  for (const { first, last } of ranges) {
+    if (first > next) found.push({ first: next, last: first - 1n });
+    next = last + 1n;
+  }
+  const last = lastAddress({ family: 6, value: 0n, length: 0 });
+  return next > last ? found : [...found, { first: next, last }];
 }
 
 function rangesOf<N>({ family, singles, prefixes }: FamilyMembers, to: (value: bigint) => N) {

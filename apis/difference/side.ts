@@ -41,6 +41,8 @@ export interface Side {
   /** Whether rules are asked about packets to local pods, although these are exempt. */
   readonly judgesLocalPods: boolean;
   readonly families: readonly Family[];
+  /** As SetTable.numbers. */
+  readonly numbers: readonly number[];
 }
 
 /**
@@ -82,6 +84,7 @@ export function sideOf(
     families: FAMILIES.filter((family) =>
       state.nodeAddresses.some((text) => parseAddress(text)?.family === family),
     ),
+    numbers: table.numbers,
   };
 }
 
@@ -105,9 +108,9 @@ export function usedSets(
   rules: readonly PreparedRule[],
   sides: readonly Side[],
 ): ReadonlySet<number> {
-  const ofRules = rules.flatMap(({ sets, parts, igmpGroups }) => [
+  const ofRules = rules.flatMap(({ sets, parts, destinations }) => [
     ...sets,
-    ...[...parts, ...igmpGroups].map(({ set }) => set),
+    ...[...parts, ...destinations].map(({ set }) => set),
   ]);
   const ofSides = sides.flatMap((side) => [
     ...failsafeOf(side, list).map(({ set }) => set),
@@ -187,7 +190,7 @@ function exemptBoxes(family: Family, direction: Direction, { exemptions }: Confi
       ...(exemptions.neighborDiscovery ? NEIGHBOR_DISCOVERY : []),
       ...(exemptions.multicastListener ? MULTICAST_LISTENER : []),
     ];
-    const { y } = wholeBox(icmpv6, direction);
+    const { y } = wholeBox(icmpv6, direction, family);
     if (types.length > 0)
       boxes.set(
         icmpv6,

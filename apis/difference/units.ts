@@ -4,10 +4,10 @@ import type { Direction } from '../objects.ts';
 import { type Budget, partition, toggledAt } from './address-space.ts';
 import type { Evaluated } from './entry.ts';
 import { type Changed, type Comparing, changedFlows, isDistinct } from './first-match.ts';
-import { OTHER, protocolsOf, wholeBox } from './service-space.ts';
+import { NUMBERED, OTHER, protocolsOf, wholeBox } from './service-space.ts';
 
 /** The meaning of the two numbers of a row's protocols; `none`: all flows of the protocols. */
-type UnitKind = 'none' | 'ports' | 'icmp' | 'igmp';
+type UnitKind = 'none' | 'ports' | 'icmp' | 'igmp' | 'destination';
 
 /** Flows of one peer with the same two outcomes. */
 export interface Unit {
@@ -30,12 +30,13 @@ export function unitsOf(
   sides: readonly [Evaluated, Evaluated],
   comparing: Comparing,
 ): Unit[] {
-  const changes = (protocol: number): Changed[] => changedFlows(protocol, direction, sides, comparing);
+  const changes = (protocol: number): Changed[] =>
+    changedFlows(protocol, wholeBox(protocol, direction, family), sides, comparing);
   const others = changes(OTHER);
-  const units = new UnitCollector(direction);
-  for (const protocol of protocolsOf(family)) {
+  const units = new UnitCollector(direction, family);
+  for (const protocol of protocolsOf(family, sides[0].numbers)) {
     const isLikeOthers = !sides.some((side) => isDistinct(protocol, side));
-    const { x, y } = wholeBox(protocol, direction);
+    const { x, y } = wholeBox(protocol, direction, family);
     if (isLikeOthers) for (const change of others) units.add(protocol, { ...change, xs: [x], ys: [y] });
     else for (const change of changes(protocol)) units.add(protocol, change);
   }
@@ -45,15 +46,17 @@ export function unitsOf(
 /** Joins the protocols with the same flows. */
 class UnitCollector {
   readonly #direction: Direction;
+  readonly #family: 4 | 6;
   readonly #found = new Map<string, { unit: Omit<Unit, 'protocols'>; protocols: number[]; tag: string }>();
 
-  constructor(direction: Direction) {
+  constructor(direction: Direction, family: 4 | 6) {
     this.#direction = direction;
+    this.#family = family;
   }
 
   /** @param tag units with different ones are not joined */
   add(protocol: number, { before, after, xs, ys }: Changed, tag = ''): void {
-    const whole = wholeBox(protocol, this.#direction);
+    const whole = wholeBox(protocol, this.#direction, this.#family);
     const [isX, isY] = [isWhole(xs, whole.x), isWhole(ys, whole.y)];
     const unit = {
       before,
@@ -82,7 +85,8 @@ function isWhole([only, ...others]: Ranges, [first, last]: readonly [number, num
 
 function kindOf(protocol: number): UnitKind {
   if (protocol === icmp || protocol === icmpv6) return 'icmp';
-  return protocol === igmp ? 'igmp' : 'ports';
+  if (protocol === igmp) return 'igmp';
+  return NUMBERED.includes(protocol) ? 'ports' : 'destination';
 }
 
 /** A unit, and the profiles (lists of units) in which its flows are, by index. */
@@ -125,11 +129,12 @@ const MOST_IN_PARTS = 1_000_000;
 export function byService(
   profiles: readonly (readonly Unit[])[],
   direction: Direction,
+  family: 4 | 6,
 ): UnitOfProfiles[] | null {
   const wholes = new Map<number, { readonly xs: Ranges; readonly ys: Ranges }>();
   /** The same ones each time: `parts` is quick where they are the only ones. */
   const wholeOf = (protocol: number) => {
-    const { x, y } = wholeBox(protocol, direction);
+    const { x, y } = wholeBox(protocol, direction, family);
     const whole = wholes.get(protocol) ?? { xs: [x], ys: [y] };
     wholes.set(protocol, whole);
     return whole;
@@ -148,7 +153,7 @@ export function byService(
       }
     }
   }
-  const units = new UnitCollector(direction);
+  const units = new UnitCollector(direction, family);
   const budget = { left: MOST_IN_PARTS };
   for (const { before, after, areas } of pairs.values()) {
     for (const [protocol, own] of areas) {

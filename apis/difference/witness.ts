@@ -3,7 +3,8 @@ import type { Interval, Range, Ranges } from '../../lib/net/interval.ts';
 import { type Flow, PROTOCOL_NUMBERS } from '../flow.ts';
 import type { BrokenFlows } from './required-flows.ts';
 import type { DecidingRule } from './row.ts';
-import { OTHER } from './service-space.ts';
+import { NUMBERED, OTHER } from './service-space.ts';
+import type { NumberTable } from './set-table.ts';
 
 /** One of many flows, and the rule that decides it. */
 interface Witness {
@@ -19,8 +20,8 @@ const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map(
 const { tcp, udp } = PROTOCOL_NUMBERS;
 /** Protocols that people know come first. */
 const PREFERRED: readonly number[] = [tcp, udp];
-/** GRE stands for the protocols without numbers of their own. */
-const AN_OTHER = 89;
+/** The first that nothing names stands for such protocols: OSPF, GRE, ESP. */
+const OTHERS = [89, 47, 50];
 /** A port that clients choose. */
 const A_CLIENT_PORT = 40_000;
 const ALL_HOSTS = '224.0.0.1';
@@ -83,8 +84,8 @@ function isPlainer(a: BrokenFlows, b: BrokenFlows): boolean {
   return at !== -1 && (x[at] ?? 0) < (y[at] ?? 0);
 }
 
-function placeOf({ group, unit }: BrokenFlows): readonly number[] {
-  const protocol = protocolOf(unit.protocols);
+function placeOf({ group, unit, table }: BrokenFlows): readonly number[] {
+  const protocol = protocolOf(unit.protocols, table);
   const at = PREFERRED.indexOf(protocol);
   return [
     group === null ? 0 : 1,
@@ -95,22 +96,30 @@ function placeOf({ group, unit }: BrokenFlows): readonly number[] {
   ];
 }
 
-function protocolOf(protocols: readonly number[]): number {
+function protocolOf(protocols: readonly number[], { numbers }: NumberTable): number {
   const preferred = PREFERRED.find((protocol) => protocols.includes(protocol));
-  return preferred ?? protocols.find((protocol) => protocol !== OTHER) ?? AN_OTHER;
+  return preferred ?? protocols.find((protocol) => protocol !== OTHER) ?? unnamed(numbers);
 }
 
-function flowOf({ list, group, unit }: BrokenFlows, peer: string, own: string): Flow {
-  const protocol = protocolOf(unit.protocols);
+function unnamed(numbers: readonly number[]): number {
+  const isUnnamed = (one: number): boolean => !numbers.includes(one) && !NUMBERED.includes(one);
+  const others = Array.from({ length: 256 }, (_, i) => 255 - i);
+  return [...OTHERS, ...others].find(isUnnamed) ?? 0;
+}
+
+function flowOf({ list, family, group, unit, table }: BrokenFlows, peer: string, own: string): Flow {
+  const protocol = protocolOf(unit.protocols, table);
   const { direction, traffic } = list;
   const isIngress = direction === 'ingress';
   const name = PROTOCOL_NAMES.get(protocol) as Flow['protocol'];
   const numbers = numbersOf(name, unit.xs, unit.ys);
-  const group4 = isIngress && name === 'igmp' ? multicast(unit.ys) : own;
+  const hasGroup = name === undefined && isIngress && unit.ys !== null;
+  const to = name === 'igmp' ? multicast(unit.ys) : own;
+  const destination = hasGroup ? among(own, table.destinationTexts(family, unit.ys ?? [])) : to;
   return {
     direction,
     src: isIngress ? peer : own,
-    dst: isIngress ? group4 : peer,
+    dst: isIngress ? destination : peer,
     protocol: name ?? protocol,
     ...numbers,
     ...(group === null ? {} : { interfaceGroup: group }),
@@ -139,6 +148,17 @@ function numbersOf(name: Flow['protocol'], xs: Ranges | null, ys: Ranges | null)
 function clientPort(ranges: Ranges | null): number {
   const holds = ([first, last]: Range): boolean => first <= A_CLIENT_PORT && A_CLIENT_PORT <= last;
   return ranges === null || ranges.some(holds) ? A_CLIENT_PORT : (ranges[0]?.[0] ?? A_CLIENT_PORT);
+}
+
+/** The node's own address, if it is in a range; else one that is. */
+function among(own: string, ranges: readonly string[]): string {
+  const value = parseAddress(own)?.value ?? 0n;
+  const ends = ranges.map((range) => range.split('-'));
+  const isIn = ends.some(([first = '', last = '']) => {
+    const [from, to] = [parseAddress(first), parseAddress(last)];
+    return from !== null && to !== null && from.value <= value && value <= to.value;
+  });
+  return isIn ? own : (ends[0]?.[0] ?? own);
 }
 
 function multicast(groups: Ranges | null): string {

@@ -23,7 +23,7 @@ describe('cells of flows', () => {
   const entries = [entry(0, 10, 10), entry(1, 15, 10), entry(2, 18, 1)];
 
   it('divide both numbers where the rules that match change', () => {
-    const cells = [...cellsOf(4, 'ingress', { entries, failsafe: [] }, () => {})];
+    const cells = [...cellsOf(4, 'ingress', { entries, failsafe: [], numbers: [] }, () => {})];
     const matching = (x: number, y: number): readonly FlowCell[] =>
       cells.filter((cell) => isIn(x, cell.x) && isIn(y, cell.y));
     for (let x = 9; x < 28; x++) {
@@ -46,7 +46,8 @@ describe('cells of flows', () => {
     };
     let cells = 0;
     assert.throws(() => {
-      for (const _ of cellsOf(4, 'ingress', { entries: stairs, failsafe: [] }, checkpoint)) cells++;
+      for (const _ of cellsOf(4, 'ingress', { entries: stairs, failsafe: [], numbers: [] }, checkpoint))
+        cells++;
     }, /over/);
     assert.ok(cells > 0 && cells <= count * count);
   });

@@ -1,7 +1,7 @@
 import type { Range } from '../../lib/net/interval.ts';
 import type { Evaluated, RuleListEntry } from '../difference/entry.ts';
 import { type Item, ItemsAlong, isDistinct, rangesBetween, Sweep } from '../difference/first-match.ts';
-import { NUMBERED, OTHER, protocolsOf, wholeBox } from '../difference/service-space.ts';
+import { type Box, NUMBERED, OTHER, protocolsOf, wholeBox } from '../difference/service-space.ts';
 import type { Direction } from '../objects.ts';
 
 /** Flows of one peer that the same entries match. */
@@ -33,12 +33,18 @@ export function* cellsOf(
   evaluated: Evaluated,
   checkpoint: () => void,
 ): Iterable<FlowCell> {
-  const protocols = protocolsOf(family);
+  const { numbers } = evaluated;
+  const protocols = protocolsOf(family, numbers);
   const distinct = protocols.filter((protocol) => isDistinct(protocol, evaluated));
   // Protocols without numbers of their own, and those that nothing here tells apart from them.
-  const others = 256 - NUMBERED.length + protocols.length - distinct.length;
+  const others = 256 - NUMBERED.length - numbers.length + protocols.length - distinct.length;
   for (const protocol of distinct)
-    for (const cell of cellsOfProtocol(protocol, direction, evaluated, protocol === OTHER ? others : 1)) {
+    for (const cell of cellsOfProtocol(
+      protocol,
+      wholeBox(protocol, direction, family),
+      evaluated,
+      protocol === OTHER ? others : 1,
+    )) {
       checkpoint();
       if (cell.entries.length > 0) yield cell;
     }
@@ -46,11 +52,10 @@ export function* cellsOf(
 
 function* cellsOfProtocol(
   protocol: number,
-  direction: Direction,
+  whole: Box,
   evaluated: Evaluated,
   protocols: number,
 ): Iterable<FlowCell> {
-  const whole = wholeBox(protocol, direction);
   const sweep = new Sweep(protocol, whole, evaluated);
   const all = sizeOf(whole.x) * sizeOf(whole.y);
   for (const x of rangesBetween([sweep], whole.x)) {

@@ -215,6 +215,7 @@ function flowAmong(
       peers,
       group,
       rule: null,
+      table,
       unit: {
         before: 0,
         after: 0,

@@ -1,6 +1,7 @@
 import { FAMILIES, type Family, familyOf } from '../../lib/net/address.ts';
 import { isDenial } from '../compiled.ts';
 import type { FailsafeEntry } from '../config.ts';
+import { namedPorts } from '../ip-protocols.ts';
 import type { ClusterNetworkPolicySpec, NetworkPolicyPeer, Rule } from '../objects.ts';
 import { type FieldPath, type Findings, formatPath } from './problem.ts';
 
@@ -118,7 +119,7 @@ function blanketFamilies(rule: Rule): readonly Family[] {
 function allowsSsh(rule: Rule): boolean {
   if (rule.action !== 'Allow' && rule.action !== 'Pass') return false;
   if (namesNoService(rule)) return true;
-  return (rule.ports ?? []).some(({ protocol = 'TCP', port, endPort = port }) => {
+  return namedPorts(rule).some(({ protocol = 'TCP', port, endPort = port }) => {
     return protocol === 'TCP' && (port ?? 1) <= SSH && SSH <= (endPort ?? 65535);
   });
 }

@@ -1,4 +1,5 @@
 import { parseAddress } from '../../lib/net/address.ts';
+import { IP_PROTOCOLS, namedProtocolNumber } from '../ip-protocols.ts';
 import type { ApiGroup, NetworkPolicyPort, NetworkPolicyProtocol } from '../objects.ts';
 import { ATOMIC_OBJECT, MOST, presentCount } from '../schema/crd-parts.ts';
 import { choiceField, listField, objectField, textField, wholeField } from '../schema/fields.ts';
@@ -37,10 +38,17 @@ const PORT_SCHEMA: JsonSchema = {
   crd: { cel: [range('port', 'endPort'), range('sourcePort', 'sourceEndPort')] },
 };
 
-/** Exactly one of the three fields. */
+const KINDS = ['icmp', 'icmpv6', 'igmp', 'protocol'] as const;
+/** Fields of nodewall.io alone. */
+const OWN_FIELDS = ['icmpv6', 'protocol', 'groupAddress'] as const;
+
+/** Protocols that rules divide by something else than the destination. */
+const DIVIDED = ['icmp', 'icmpv6', 'tcp', 'udp', 'sctp'] as const;
+
+/** Exactly one of KINDS. */
 const PROTOCOL_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
-  description: 'Exactly one of icmp, icmpv6 and igmp.',
+  description: 'Exactly one of icmp, icmpv6, igmp and protocol.',
   properties: {
     icmp: {
       ...ATOMIC_OBJECT,
@@ -60,12 +68,45 @@ const PROTOCOL_SCHEMA: JsonSchema = {
         crd: { pattern: `^(22[4-9]|23[0-9])(\\.${OCTET}){3}$` },
       }),
     }),
+    protocol: {
+      description:
+        'The number of an IP protocol, 0 to 255, or its name in lower case, for example vrrp, ospf, gre,' +
+        ' esp, ah. All of the protocol, in both families.',
+      'x-kubernetes-int-or-string': true,
+      crd: {
+        minimum: 0,
+        maximum: 255,
+        maxLength: 32,
+        pattern: `^(${Object.keys(IP_PROTOCOLS).join('|').replaceAll('.', '[.]')})$`,
+      },
+    },
+    groupAddress: textField(
+      'Beside protocol: only to this multicast address, of IPv4 or IPv6. Not for protocols with ports or ICMP types.',
+      {
+        crd: {
+          maxLength: 45,
+          pattern: `^((22[4-9]|23[0-9])(\\.${OCTET}){3}|[fF][fF][0-9a-fA-F]{2}:[0-9a-fA-F:.]+)$`,
+        },
+      },
+    ),
   },
   crd: {
     cel: [
       {
-        rule: `${presentCount(['icmp', 'icmpv6', 'igmp'])} == 1`,
-        message: 'needs exactly one of icmp, icmpv6 and igmp; write one item for each (items are OR-ed)',
+        rule: `${presentCount([...KINDS])} == 1`,
+        message:
+          'needs exactly one of icmp, icmpv6, igmp and protocol; write one item for each (items are OR-ed)',
+      },
+      {
+        rule: '!has(self.groupAddress) || has(self.protocol)',
+        message: 'groupAddress needs protocol, beside which it stands',
+      },
+      {
+        rule:
+          '!has(self.groupAddress) || !has(self.protocol) || (type(self.protocol) == int ' +
+          `? !(self.protocol in [${DIVIDED.map((name) => IP_PROTOCOLS[name]).join(', ')}]) ` +
+          `: !(self.protocol in [${DIVIDED.map((name) => `'${name}'`).join(', ')}]))`,
+        message: 'groupAddress is not for protocols whose packets have ports or ICMP types',
       },
     ],
   },
@@ -105,17 +146,18 @@ function isBelow(last: unknown, first: unknown): boolean {
 export function checkProtocol(raw: unknown, path: FieldPath, apiGroup: ApiGroup, found: Findings): void {
   const protocol = asFields(raw);
   if (protocol === null) return;
-  const names = Object.keys(protocol).filter((name) => ['icmp', 'icmpv6', 'igmp'].includes(name));
+  const names = KINDS.filter((name) => name in protocol);
   if (Object.keys(protocol).length === 0)
-    found.error(path, 'is empty; it needs one of icmp, icmpv6, igmp (icmp: {} is all of it)');
+    found.error(path, 'is empty; it needs one of icmp, icmpv6, igmp, protocol (icmp: {} is all of it)');
   if (names.length > 1) {
     found.error(path, `has ${names.join(' and ')} in one item; write one item for each (items are OR-ed)`);
   }
-  if ('icmpv6' in protocol && apiGroup !== 'nodewall.io') {
-    found.error(
-      [...path, 'icmpv6'],
-      `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`,
-    );
+  for (const field of apiGroup === 'nodewall.io' ? [] : OWN_FIELDS) {
+    if (field in protocol)
+      found.error(
+        [...path, field],
+        `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`,
+      );
   }
   for (const name of ['icmp', 'icmpv6']) {
     const fields = asFields(protocol[name]);
@@ -124,6 +166,44 @@ export function checkProtocol(raw: unknown, path: FieldPath, apiGroup: ApiGroup,
     }
   }
   checkGroupAddress(asFields(protocol.igmp), [...path, 'igmp', 'groupAddress'], found);
+  checkNumbered(protocol, path, found);
+}
+
+/** `protocol`, and `groupAddress` beside it. */
+function checkNumbered({ protocol, groupAddress: group }: FieldMap, path: FieldPath, found: Findings): void {
+  const problem = protocolProblem(protocol);
+  if (problem !== null) found.error([...path, 'protocol'], problem);
+  if (group === undefined) return;
+  const place = [...path, 'groupAddress'];
+  if (protocol === undefined) found.error(place, 'needs protocol, beside which it stands');
+  if (typeof group !== 'string' || problem !== null) return;
+  const number = typeof protocol === 'string' ? namedProtocolNumber(protocol) : protocol;
+  if (DIVIDED.some((name) => IP_PROTOCOLS[name] === number))
+    found.error(place, `is not for ${show(protocol)}, whose packets have ports or types; leave it out`);
+  else if (number === IP_PROTOCOLS.igmp) checkGroupAddress({ groupAddress: group }, place, found);
+  else if (!isMulticast(group))
+    found.error(
+      place,
+      `${show(group)} is not a multicast address (224.0.0.0 to 239.255.255.255, or in ff00::/8)`,
+    );
+}
+
+function protocolProblem(protocol: unknown): string | null {
+  if (typeof protocol === 'number' && Number.isInteger(protocol))
+    return protocol >= 0 && protocol <= 255 ? null : `must be 0 to 255, or a name, not ${protocol}`;
+  if (typeof protocol !== 'string' || namedProtocolNumber(protocol) !== undefined) return null;
+  if (/^\d+$/.test(protocol)) return `${show(protocol)} is text, which would be a name; remove the quotes`;
+  if (namedProtocolNumber(protocol.toLowerCase()) !== undefined)
+    return `${show(protocol)} is not a name; names are in lower case: ${protocol.toLowerCase()}`;
+  if (protocol.toLowerCase() === 'ipip')
+    return `${show(protocol)} means two protocols; write 4 for ipip tunnels of Linux (ipv4), or 94 for what IANA calls IPIP`;
+  return `${show(protocol)} is not a name; write 0 to 255, or one of ${Object.keys(IP_PROTOCOLS).join(', ')}`;
+}
+
+function isMulticast(text: string): boolean {
+  const address = parseAddress(text);
+  if (address === null) return false;
+  return address.family === 4 ? address.value >> 28n === 0xen : address.value >> 120n === 0xffn;
 }
 
 function checkGroupAddress(igmp: FieldMap | null, path: FieldPath, found: Findings): void {

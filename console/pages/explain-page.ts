@@ -11,7 +11,7 @@ import { failureBlock } from '../view/loaded.ts';
 import { verdictText } from '../view/marks.ts';
 import { BASE_STYLES, CONTROLS, TABLE_STYLES } from '../view/styles.ts';
 
-const PROTOCOLS = ['tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp'];
+const PROTOCOLS = ['tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp', 'ospf', 'vrrp', 'gre', 'esp', 'ah'];
 /** Fields that most questions leave empty. */
 const RARE: readonly { readonly field: FlowField; readonly label: string; readonly hint: string }[] = [
   { field: 'srcPort', label: 'From port', hint: '' },

@@ -1,3 +1,5 @@
+import { ipProtocolName } from '../../apis/ip-protocols.ts';
+
 const NUMBER = new Intl.NumberFormat('en');
 const RATE = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const TIME = new Intl.DateTimeFormat('en', {
@@ -66,5 +68,5 @@ export function protocolAndPort({
   readonly protocol: string | number;
   readonly port?: number;
 }): string {
-  return `${protocol}${port === undefined ? '' : ` ${port}`}`;
+  return `${ipProtocolName(protocol)}${port === undefined ? '' : ` ${port}`}`;
 }

@@ -28,6 +28,15 @@ const PROTOCOLS: readonly [NetworkPolicyProtocol, PortMatch[]][] = [
     { igmp: { igmpType: 22, groupAddress: '224.0.0.22' } },
     [{ protocol: 'igmp', type: 22, group: '224.0.0.22' }],
   ],
+  [{ protocol: 'vrrp' }, [{ protocol: 112 }]],
+  [{ protocol: 253 }, [{ protocol: 253 }]],
+  [{ protocol: 'ospf', groupAddress: 'FF02:0:0::5' }, [{ protocol: 89, group: 'ff02::5' }]],
+  // Those that have an item of their own are that item, for which older agents have a name.
+  [{ protocol: 'tcp' }, [{ protocol: 'tcp' }]],
+  [{ protocol: 132 }, [{ protocol: 'sctp' }]],
+  [{ protocol: 1 }, [{ protocol: 'icmp' }]],
+  [{ protocol: 58 }, [{ protocol: 'icmpv6' }]],
+  [{ protocol: 2, groupAddress: '224.0.0.22' }, [{ protocol: 'igmp', group: '224.0.0.22' }]],
 ];
 
 describe('toServices', () => {

@@ -1,4 +1,6 @@
 import type { PortMatch, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { namedProtocolNumber } from '../../apis/ip-protocols.ts';
 import type {
   NamespacedName,
   NetworkPolicyPort,
@@ -211,7 +213,14 @@ function portService({ protocol, port, endPort, sourcePort, sourceEndPort }: Net
   };
 }
 
-function protocolServices({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): PortMatch[] {
+function protocolServices({
+  icmp,
+  icmpv6,
+  igmp,
+  protocol,
+  groupAddress: destination,
+}: NetworkPolicyProtocol): PortMatch[] {
+  if (protocol !== undefined) return [numbered(protocol, destination)];
   if (icmp !== undefined) {
     const { icmpType, icmpCode } = icmp;
     if (icmpType === undefined) return [{ protocol: 'icmp' }, { protocol: 'icmpv6' }];
@@ -226,6 +235,22 @@ function protocolServices({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): PortMa
       ...(groupAddress === undefined ? {} : { group: groupAddress }),
     },
   ];
+}
+
+const NAMES = Object.entries(PROTOCOL_NUMBERS) as readonly (readonly [
+  keyof typeof PROTOCOL_NUMBERS,
+  number,
+])[];
+
+/** All of a protocol. One that has a name in port matches is the one of that name. */
+function numbered(written: string | number, destination: string | undefined): PortMatch {
+  const number = namedProtocolNumber(written);
+  if (number === undefined) throw new TypeError(`${written} is not an IP protocol`);
+  const address = destination === undefined ? null : parseAddress(destination);
+  const group = address === null ? {} : { group: formatAddress(address) };
+  const name = NAMES.find(([, known]) => known === number)?.[0];
+  if (name === 'igmp') return { protocol: name, ...group };
+  return name === undefined ? { protocol: number, ...group } : { protocol: name };
 }
 
 function typeAndCode(type: number | undefined, code: number | undefined): { type?: number; code?: number } {

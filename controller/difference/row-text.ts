@@ -2,7 +2,7 @@ import { type AddressSet, type Compiled, LAST_LINK_GROUP } from '../../apis/comp
 import type { Config } from '../../apis/config.ts';
 import type { NodeGroup, Row } from '../../apis/difference/row.ts';
 import { decidedText } from '../../apis/explanation-text.ts';
-import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { ipProtocolText } from '../../apis/ip-protocols.ts';
 import type { ClusterObjects, Direction } from '../../apis/objects.ts';
 import { formatCidr, parseAddress } from '../../lib/net/address.ts';
 import { complement, type Range, toCidrs } from '../../lib/net/interval.ts';
@@ -87,13 +87,9 @@ function isOfAntiSpoofing({ before, ruleBefore, after, ruleAfter }: Row): boolea
 
 const FORGED = "packets of pods with a Node's address";
 
-const NAMES: ReadonlyMap<number, string> = new Map(
-  Object.entries(PROTOCOL_NUMBERS).map(([name, number]) => [number, name]),
-);
-
-function flowsText({ protocols, ports, sourcePorts, icmp, igmp }: Row): string {
+function flowsText({ protocols, ports, sourcePorts, icmp, igmp, destinations }: Row): string {
   const named = protocols?.map(([first, last]) => {
-    return first === last ? (NAMES.get(first) ?? `protocol ${first}`) : `protocols ${first}-${last}`;
+    return first === last ? ipProtocolText(first) : `protocols ${first}-${last}`;
   });
   const words = [
     named?.join(', ') ?? 'every protocol',
@@ -103,6 +99,7 @@ function flowsText({ protocols, ports, sourcePorts, icmp, igmp }: Row): string {
     ...(icmp?.codes == null ? [] : [`code ${rangesText(icmp.codes)}`]),
     ...(igmp?.types == null ? [] : [`type ${rangesText(igmp.types)}`]),
     ...(igmp?.groups == null ? [] : [`group ${shortened(igmp.groups.map(rangeText), MOST_PEERS)}`]),
+    ...(destinations == null ? [] : [`to ${shortened(destinations.map(rangeText), MOST_PEERS)}`]),
   ];
   return words.join(' ');
 }

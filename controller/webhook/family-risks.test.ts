@@ -91,7 +91,11 @@ describe('the warning that a rule has CIDRs of one family alone', () => {
     ['another rule for all', { ingress: [drop(v4, { ports }), { action: 'Reject' }] }],
     [
       'ICMP of one family',
-      { ingress: [allow(v4, { protocols: [{ icmp: { icmpType: 8 } }, { igmp: {} }] })] },
+      { ingress: [allow(v4, { protocols: [{ icmp: { icmpType: 8 } }, { igmp: {} }, { protocol: 1 }] })] },
+    ],
+    [
+      'a multicast group, which is of one family',
+      { ingress: [allow(v4, { protocols: [{ protocol: 'vrrp', groupAddress: '224.0.0.18' }] })] },
     ],
     ['an Audit policy', { mode: 'Audit', ingress: [drop(v4)] }],
     ['Nodes of one', { appliedTo: [{ nodeSelector: { matchLabels: { of: 'one' } } }], ingress: [drop(v4)] }],

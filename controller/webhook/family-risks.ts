@@ -1,4 +1,6 @@
 import { isDenial } from '../../apis/compiled.ts';
+import { PROTOCOL_NUMBERS } from '../../apis/flow.ts';
+import { namedProtocolNumber, SKIPPED_HEADERS } from '../../apis/ip-protocols.ts';
 import type {
   AppliedTo,
   ClusterNetworkPolicy,
@@ -99,12 +101,18 @@ function coverKey({ action, ports = [], protocols = [], toServices = [] }: Rule,
   return `${isDenial(action)} ${family} ${JSON.stringify([ports, protocols, toServices])}`;
 }
 
+const { icmp, igmp, icmpv6 } = PROTOCOL_NUMBERS;
+const OF_ONE_FAMILY: readonly number[] = [icmp, igmp, icmpv6, ...SKIPPED_HEADERS];
+
 /** Whether the rule's protocols exist in one family only (docs/semantics.md 1.4). */
 function isOfOneFamily({ ports = [], protocols = [] }: Rule): boolean {
   return ports.length === 0 && protocols.length > 0 && protocols.every(isOneFamilyProtocol);
 }
 
-function isOneFamilyProtocol({ icmp, icmpv6, igmp }: NetworkPolicyProtocol): boolean {
+function isOneFamilyProtocol(item: NetworkPolicyProtocol): boolean {
+  const { icmp, icmpv6, igmp, protocol, groupAddress } = item;
+  if (protocol !== undefined)
+    return groupAddress !== undefined || OF_ONE_FAMILY.includes(namedProtocolNumber(protocol) ?? -1);
   return icmpv6 !== undefined || igmp !== undefined || icmp?.icmpType !== undefined;
 }
 

@@ -1,6 +1,7 @@
 import { isDenial } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { apiServerSlices, CONTROLLER_ACCOUNT, NODE_LOCAL_DNS } from '../../apis/control-plane.ts';
+import { namedPorts } from '../../apis/ip-protocols.ts';
 import type {
   ClusterNetworkPolicy,
   ClusterObjects,
@@ -239,8 +240,8 @@ function networksOf(object: Node | Pod): Cidr[] {
 }
 
 function matchesPort(rule: Rule, flow: PodFlow): boolean {
-  if (!rule.ports?.length) return !rule.protocols?.length;
-  return rule.ports.some((item) => hasPort(item, flow));
+  if (!rule.ports?.length && !rule.protocols?.length) return true;
+  return namedPorts(rule).some((item) => hasPort(item, flow));
 }
 
 /** A port with a source port decides about some connections only, so it is ignored. */

@@ -1,6 +1,7 @@
 import { isDenial } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import { overlaps } from '../../apis/difference/service-space.ts';
+import { namedPorts } from '../../apis/ip-protocols.ts';
 import type {
   ClusterNetworkPolicy,
   ClusterObjects,
@@ -95,9 +96,10 @@ function selectsPods({ to = [] }: Rule, familyOf: FamilyOf): boolean {
 }
 
 /** The TCP ports that a rule is for, from any source port. */
-export function tcpPorts({ ports = [], protocols = [], toServices = [] }: Rule): Range[] {
-  if (ports.length === 0) return protocols.length + toServices.length === 0 ? [EVERY_PORT] : [];
-  return ports.flatMap(portRange);
+export function tcpPorts(rule: Rule): Range[] {
+  const { ports = [], protocols = [], toServices = [] } = rule;
+  if (ports.length + protocols.length + toServices.length === 0) return [EVERY_PORT];
+  return namedPorts(rule).flatMap(portRange);
 }
 
 function portRange({ protocol = 'TCP', port, endPort = port, sourcePort }: NetworkPolicyPort): Range[] {
@@ -201,7 +203,7 @@ export function widePortWarnings({ spec }: ClusterNetworkPolicy, failsafe: Confi
       const earlier = rules.slice(0, index).filter(({ action }) => action === 'Allow' || action === 'Pass');
       const closed = failsafe[direction].filter(
         (entry) =>
-          (rule.ports ?? []).some((item) => isWide(item) && meets(item, entry)) &&
+          namedPorts(rule).some((item) => isWide(item) && meets(item, entry)) &&
           !earlier.some((one) => allows(one, entry)),
       );
       if (closed.length === 0) return [];
@@ -229,6 +231,6 @@ function meets(item: NetworkPolicyPort, { protocol, ports: [first, last] }: Fail
 }
 
 function allows(rule: Rule, entry: FailsafeEntry): boolean {
-  if (!rule.ports?.length) return !rule.protocols?.length;
-  return rule.ports.some((item) => meets(item, entry));
+  if (!rule.ports?.length && !rule.protocols?.length) return true;
+  return namedPorts(rule).some((item) => meets(item, entry));
 }

@@ -1,5 +1,6 @@
 import { isDenial } from '../../apis/compiled.ts';
 import { overlaps } from '../../apis/difference/service-space.ts';
+import { namedPorts } from '../../apis/ip-protocols.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } from '../../apis/objects.ts';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { complement, type Range, subtract, toInterval, union, unionRanges } from '../../lib/net/interval.ts';
@@ -46,7 +47,7 @@ function healthCheckWarnings({ spec }: ClusterNetworkPolicy, services: readonly 
 }
 
 function names(rule: Rule, range: Range): boolean {
-  return (rule.ports ?? []).length > 0 && tcpPorts(rule).some((one) => overlaps([one], range));
+  return namedPorts(rule).length > 0 && tcpPorts(rule).some((one) => overlaps([one], range));
 }
 
 function isOpenBefore(earlier: readonly Rule[], rule: Rule, range: Range): boolean {

@@ -15,11 +15,20 @@ export const icmpTypes = [0, 3, 8, 11, 13, 17];
  */
 export const icmpv6Types = [1, 3, 128, 129, 135, 143, 139];
 
-/** IGMP types of the standards (query, v1, v2 and v3 report, leave). */
-export const igmpTypes = [0x11, 0x12, 0x16, 0x17, 0x22];
+/** IGMP types: those of members (query, v1, v2 and v3 report, leave), and DVMRP, PIM, discovery. */
+export const igmpTypes = [0x11, 0x12, 0x16, 0x17, 0x22, 0x13, 0x14, 0x30];
 
 /** Multicast groups that IGMP rules and flows name. */
 export const igmpGroups = ['224.0.0.1', '224.0.0.22', '239.1.1.1'];
+
+/**
+ * Protocols that rules name whole: GRE, ESP, AH, OSPF, VRRP, IP-in-IP, one without a name,
+ * hop-by-hop options, and those that have an item of their own.
+ */
+const wholeProtocols = [47, 'gre', 50, 'ah', 89, 'ospf', 112, 'vrrp', 4, 255, 0, 6, 'udp', 'icmp', 58, 2];
+
+/** Groups that rules name beside such a protocol. */
+export const protocolGroups = ['224.0.0.18', '224.0.0.5', 'ff02::12', 'ff02::5'];
 
 /** A port as rules name it: a common one as a rule, any one now and then. */
 export function portNumber(): fc.Arbitrary<number> {
@@ -56,7 +65,7 @@ function port(): fc.Arbitrary<PortManifest> {
     }));
 }
 
-/** One item of `protocols`; `icmpv6` is ours alone, so Antrea's objects don't have it. */
+/** One item of `protocols`; `icmpv6` and `protocol` are ours alone: Antrea's objects lack them. */
 function protocol(isAntrea: boolean): fc.Arbitrary<ProtocolManifest> {
   const igmp = fields<NonNullable<ProtocolManifest['igmp']>>({
     igmpType: maybe(50, oneOf(igmpTypes)),
@@ -64,9 +73,16 @@ function protocol(isAntrea: boolean): fc.Arbitrary<ProtocolManifest> {
   });
   const kinds: [number, fc.Arbitrary<ProtocolManifest>][] = [
     [4, icmp(icmpTypes).map((drawn) => ({ icmp: drawn }))],
-    [2, igmp.map((drawn) => ({ igmp: drawn }))],
+    [3, igmp.map((drawn) => ({ igmp: drawn }))],
   ];
-  if (!isAntrea) kinds.push([4, icmp(icmpv6Types).map((drawn) => ({ icmpv6: drawn }))]);
+  if (!isAntrea) {
+    kinds.push([4, icmp(icmpv6Types).map((drawn) => ({ icmpv6: drawn }))]);
+    const inGroup = fc.record({
+      protocol: fc.constantFrom(89, 'ospf', 112, 'vrrp', 47),
+      groupAddress: oneOf(protocolGroups),
+    });
+    kinds.push([3, oneOf(wholeProtocols).map((protocol) => ({ protocol }))], [3, inGroup]);
+  }
   return weighted(...kinds);
 }
 

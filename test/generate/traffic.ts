@@ -3,10 +3,10 @@ import { protocolNumbers } from '../oracle/flow.ts';
 import type { PortManifest, ProtocolManifest } from '../oracle/manifest.ts';
 import type { Aim } from './aim.ts';
 import { fields, maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
-import { commonPorts, icmpTypes, icmpv6Types, igmpGroups, igmpTypes } from './service.ts';
+import { commonPorts, icmpTypes, icmpv6Types, igmpGroups, igmpTypes, protocolGroups } from './service.ts';
 
 /**
- * The part of a flow above IP; `group` is an IGMP destination, families those that the protocol
+ * The part of a flow above IP; `group` is a multicast destination, families those that the protocol
  * runs over.
  */
 export interface Traffic {
@@ -32,6 +32,14 @@ const sendableTypes: Readonly<Record<'icmp' | 'icmpv6', number[]>> = {
  */
 const otherProtocols = [4, 41, 47, 50, 51, 89, 112, 33, 136, 255];
 
+const numbers: Readonly<Record<string, number>> = {
+  ...protocolNumbers,
+  gre: 47,
+  ah: 51,
+  ospf: 89,
+  vrrp: 112,
+};
+
 /** Traffic that comes close to what the rule or failsafe entry names. */
 export function trafficAt(aim: Aim, isSendable: boolean): fc.Arbitrary<Traffic> {
   const named = [
@@ -50,7 +58,7 @@ export function anyTraffic(isSendable: boolean): fc.Arbitrary<Traffic> {
   const transport = fc.constantFrom('TCP', 'UDP', 'SCTP').chain((protocol) => trafficAtPort({ protocol }));
   const icmp = trafficAtProtocol({ icmp: {} }, isSendable);
   if (isSendable) return weighted([6, transport], [2, icmp]);
-  const other = oneOf(otherProtocols).map((protocol): Traffic => ({ families: [4, 6], protocol }));
+  const other = oneOf(otherProtocols).chain((protocol) => wholeTraffic(protocol));
   const igmp = trafficAtProtocol({ igmp: {} }, false);
   return weighted([12, transport], [4, icmp], [1, igmp], [2, other]);
 }
@@ -73,10 +81,40 @@ function trafficAtPort(port: PortManifest): fc.Arbitrary<Traffic> {
 
 function trafficAtProtocol(item: ProtocolManifest, isSendable: boolean): fc.Arbitrary<Traffic> {
   if (item.icmpv6 !== undefined) return icmpTraffic('icmpv6', item.icmpv6 ?? {}, isSendable);
+  if (item.protocol !== undefined) {
+    const number = typeof item.protocol === 'number' ? item.protocol : (numbers[item.protocol] ?? 255);
+    const name = Object.keys(protocolNumbers).find((one) => protocolNumbers[one] === number);
+    if (name === undefined) return wholeTraffic(number, isSendable ? null : item.groupAddress);
+    if (['tcp', 'udp', 'sctp'].includes(name)) return trafficAtPort({ protocol: name.toUpperCase() });
+    return trafficAtProtocol({ [name]: {} }, isSendable);
+  }
   if (item.igmp !== undefined && !isSendable) return igmpTraffic(item.igmp ?? {});
   const asked = item.icmp ?? {};
   const icmp = icmpTraffic('icmp', asked, isSendable);
   return weighted([2, icmp], [1, icmpTraffic('icmpv6', asked, isSendable)]);
+}
+
+/**
+ * As a rule to the group, else to another one or to none; `null`: always to none. Some are of
+ * another protocol.
+ */
+function wholeTraffic(number: number, groupAddress?: string | null): fc.Arbitrary<Traffic> {
+  const protocol = weighted([8, fc.constant(number)], [1, oneOf(otherProtocols)]);
+  const none = fc.constant(undefined);
+  const other = oneOf(protocolGroups);
+  const group: fc.Arbitrary<string | undefined> =
+    groupAddress === null
+      ? none
+      : groupAddress === undefined
+        ? weighted<string | undefined>([6, none], [1, other])
+        : weighted<string | undefined>([6, fc.constant(groupAddress)], [1, other], [2, none]);
+  return fc.record({ protocol, group }).map((drawn) => {
+    // Of IPv6 that is an extension header.
+    const families: (4 | 6)[] = drawn.protocol === 0 ? [4] : [4, 6];
+    const to = drawn.group?.includes(':') ? 6 : 4;
+    if (drawn.group === undefined || !families.includes(to)) return { families, protocol: drawn.protocol };
+    return { families: [to], protocol: drawn.protocol, group: drawn.group };
+  });
 }
 
 function icmpTraffic(
@@ -94,7 +132,7 @@ function icmpTraffic(
 }
 
 function igmpTraffic(asked: { igmpType?: number; groupAddress?: string }): fc.Arbitrary<Traffic> {
-  const known = { igmpType: asked.igmpType ?? 0x16, group: asked.groupAddress ?? '224.0.0.22' };
+  const known = { igmpType: asked.igmpType ?? 0x13, group: asked.groupAddress ?? '224.0.0.22' };
   const drawn = fields<Pick<Traffic, 'igmpType' | 'group'>>({
     igmpType: weighted<number | undefined>(
       [3, fc.constant(known.igmpType)],

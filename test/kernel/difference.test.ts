@@ -48,8 +48,9 @@ function hindrance(row: Row, plan: AddressPlan): string | null {
   if (families.size === 0) return 'no address that a host can have';
   const sendable = [6, 17, 132, 47, 50, 89, 112, 255, 4, ...(families.has(4) ? [1, 2] : []), 58];
   if (!has(...sendable.filter((n) => n !== 58 || families.has(6)))) return 'no such packet is sent here';
-  if (isIgmpAlone && igmp?.groups !== null && groupsOf(row, plan).every((group) => group === undefined))
-    return 'no such multicast group';
+  const { groups } = igmp ?? {};
+  const isOfRow = (group: string): boolean => groups?.some((range) => isWithin(range, group)) === true;
+  if (isIgmpAlone && groups != null && !plan.multicastGroups.some(isOfRow)) return 'no such multicast group';
   return null;
 }
 
@@ -57,8 +58,8 @@ function hindrance(row: Row, plan: AddressPlan): string | null {
 function* packetsFor(row: Row, plan: AddressPlan): Iterable<Flow> {
   const { direction, traffic, ports, sourcePorts, icmp, igmp } = row;
   for (const { peer } of placesIn(row, plan)) {
-    for (const protocol of PROTOCOLS) {
-      for (const dst of protocol === 'igmp' && direction === 'ingress' ? groupsOf(row, plan) : [undefined]) {
+    for (const protocol of [...PROTOCOLS, ...numbersOf(row)]) {
+      for (const dst of direction === 'ingress' ? destinationsOf(row, protocol, peer, plan) : [undefined]) {
         const isIcmp = protocol === 'icmp' || protocol === 'icmpv6';
         for (const [i, number] of (isIcmp
           ? typesOf(icmp?.types)
@@ -212,12 +213,26 @@ function isWithin(range: string, text: string): boolean {
   return address?.family === family && first <= address.value && address.value <= last;
 }
 
-/** Destinations of IGMP in a row; undefined: the Node itself. */
-function groupsOf({ igmp }: Row, plan: AddressPlan): (string | undefined)[] {
-  const groups = plan.multicastGroups.filter(
-    (group) => igmp?.groups == null || igmp.groups.some((range) => isWithin(range, group)),
-  );
-  return igmp?.groups == null ? [undefined, ...groups] : groups;
+/** Destinations in a row; undefined: the Node itself. */
+function destinationsOf(
+  { igmp, destinations }: Row,
+  protocol: string | number,
+  peer: string,
+  plan: AddressPlan,
+): (string | undefined)[] {
+  if (protocol !== 'igmp' && typeof protocol === 'string') return [undefined];
+  const ranges = (protocol === 'igmp' ? igmp?.groups : destinations) ?? null;
+  const isIn = (address: string): boolean => ranges?.some((range) => isWithin(range, address)) ?? true;
+  const family = familyOf(peer);
+  const groups = plan.multicastGroups.filter((group) => familyOf(group) === family && isIn(group));
+  const own = plan.nodeAddresses[0]?.[family === 4 ? 'v4' : 'v6'] ?? '';
+  return isIn(own) ? [undefined, ...groups] : groups;
+}
+
+/** Protocols that the row names one by one, but for those of PROTOCOLS. */
+function numbersOf({ protocols }: Row): number[] {
+  const single = (protocols ?? []).flatMap(([first, last]) => (first === last ? first : []));
+  return single.filter((number) => ![1, 2, 6, 17, 58, 132].includes(number));
 }
 
 /** Pairs of seeds of drawn.ts: two states of the same node, in NodePort policies too. */

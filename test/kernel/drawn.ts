@@ -1,6 +1,13 @@
 /** A scenario drawn at random, with the flows of it that real packets can have. */
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
-import { icmpTypes, icmpv6Types, igmpGroups, igmpTypes, ofNodePort } from '../generate/service.ts';
+import {
+  icmpTypes,
+  icmpv6Types,
+  igmpGroups,
+  igmpTypes,
+  ofNodePort,
+  protocolGroups,
+} from '../generate/service.ts';
 import { addressPlan } from '../netns/topology.ts';
 import { type Flow, type PartialFlow, toCompleteFlow } from './flow.ts';
 
@@ -10,7 +17,7 @@ export const PLAN = addressPlan({
   groups: [0, 8, 9],
   addressesPerClient: 5,
   nodeAddresses: 2,
-  multicastGroups: igmpGroups,
+  multicastGroups: [...igmpGroups, ...protocolGroups],
 });
 
 interface Drawn {
@@ -64,6 +71,7 @@ function unusualFlows(): PartialFlow[] {
       ...igmpGroups.flatMap((dst) =>
         igmpTypes.map((igmpType) => ({ direction, dst, protocol: 'igmp', igmpType })),
       ),
+      ...protocolGroups.flatMap((dst) => [47, 89, 112].map((protocol) => ({ direction, dst, protocol }))),
       ...families.flatMap((family) => [
         ...dhcp.map((one) => ({ direction, ...family, ...one })),
         ...[4, 47, 50, 89, 112, 255].map((protocol) => ({ direction, ...family, protocol })),

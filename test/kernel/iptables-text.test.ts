@@ -206,6 +206,10 @@ const MATCHES: readonly (readonly Match[])[] = [
       ],
     },
   ],
+  ...([4, 6] as const).map((family) => [
+    { match: 'nfproto' as const, family },
+    { match: 'l4proto' as const, protocols: Array.from({ length: 256 }, (_, i) => i) },
+  ]),
   [{ match: 'igmp', types: [0x11] }],
   [{ match: 'igmp', types: Array.from({ length: 12 }, (_, i) => 23 * i) }],
   ...LIMITS.map((limit) => [limit]),

@@ -6,6 +6,7 @@
  * neighbour discovery ever runs, a client may have addresses of any network, and IPv6 works from
  * the first packet.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import { createNamespace, type Namespace } from './namespace.ts';
 
 export interface Topology {
@@ -40,6 +41,7 @@ export async function createTopology(plan: AddressPlan = addressPlan()): Promise
     await Promise.all(
       clients.map((client, i) => client.run(['ip', '-batch', '-'], { stdin: clientBatch(plan, i) })),
     );
+    await removeLocalGroups(node, clients.length * plan.multicastGroups.filter(isV6).length);
     const owners = new Map<string, Namespace>();
     for (const { v4, v6 } of plan.nodeAddresses) owners.set(v4, node).set(v6, node);
     for (const { v4, v6, client } of plan.clientAddresses) {
@@ -114,10 +116,11 @@ function nodeBatch(plan: AddressPlan, clients: readonly Namespace[]): string {
       `neigh replace ${GATEWAY_OF_NODE.v6} lladdr ${CLIENT_MAC} dev c${i} nud permanent`,
       // `autojoin` joins the group, and makes the address a local one; the route that says so would
       // send what the node itself sends there round by lo.
-      ...plan.multicastGroups.flatMap((address) => [
-        `addr add ${address}/32 dev c${i} autojoin`,
-        `route del local ${address} dev c${i} table local`,
-      ]),
+      ...plan.multicastGroups.flatMap((address) =>
+        isV6(address)
+          ? [`addr add ${address}/128 dev c${i} nodad autojoin`]
+          : [`addr add ${address}/32 dev c${i} autojoin`, `route del local ${address} dev c${i} table local`],
+      ),
     );
   });
   if (clients.length > 0) {
@@ -133,6 +136,23 @@ function nodeBatch(plan: AddressPlan, clients: readonly Namespace[]): string {
     );
   }
   return `${lines.join('\n')}\n`;
+}
+
+const isV6 = (address: string): boolean => address.includes(':');
+
+const MOST_TRIES = 1000;
+
+/** The kernel makes the local routes of IPv6 a moment later, in a work queue. */
+async function removeLocalGroups(node: Namespace, count: number): Promise<void> {
+  if (count === 0) return;
+  const groups = ['table', 'local', 'type', 'local', 'root', 'ff00::/8'];
+  for (let tries = 0; ; tries++) {
+    const { stdout } = await node.run(['ip', '-6', 'route', 'show', ...groups]);
+    if (stdout.split('\n').filter((line) => line !== '').length === count) break;
+    if (tries === MOST_TRIES) throw new Error(`the kernel made other local routes of groups: ${stdout}`);
+    await pause(10);
+  }
+  await node.run(['ip', '-6', 'route', 'flush', ...groups]);
 }
 
 function clientBatch(plan: AddressPlan, index: number): string {
@@ -171,7 +191,7 @@ export interface ClientAddress extends AddressPair {
 export interface AddressPlan {
   readonly nodeAddresses: readonly AddressPair[];
   readonly clientAddresses: readonly ClientAddress[];
-  /** IPv4 multicast groups that the node has joined: what is sent there passes its input hook. */
+  /** Multicast groups that the node has joined: what is sent there passes its input hook. */
   readonly multicastGroups: readonly string[];
 }
 

@@ -106,6 +106,8 @@ export interface ProtocolManifest {
   icmp?: { icmpType?: number; icmpCode?: number } | null;
   icmpv6?: { icmpType?: number; icmpCode?: number } | null;
   igmp?: { igmpType?: number; groupAddress?: string } | null;
+  protocol?: string | number;
+  groupAddress?: string;
 }
 
 /** One item of `appliedTo`. */

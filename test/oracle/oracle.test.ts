@@ -267,7 +267,7 @@ const serviceRows: Row[] = [
     miss,
   ],
   ['igmp', protocols({ igmp: {} }), { protocol: 2 }, hit],
-  ['igmp type', protocols({ igmp: { igmpType: 17 } }), { protocol: 'igmp', igmpType: 22 }, miss],
+  ['igmp type', protocols({ igmp: { igmpType: 19 } }), { protocol: 'igmp', igmpType: 20 }, miss],
   [
     'igmp group is the destination',
     protocols({ igmp: { groupAddress: '224.0.0.1' } }),
@@ -275,6 +275,22 @@ const serviceRows: Row[] = [
     hit,
   ],
   ['igmp group unknown', protocols({ igmp: { groupAddress: '224.0.0.1' } }), { protocol: 'igmp' }, miss],
+  ['protocol by number', protocols({ protocol: 112 }), { protocol: 112 }, hit],
+  ['protocol by name', protocols({ protocol: 'ospf' }), { protocol: 89 }, hit],
+  ['another protocol', protocols({ protocol: 'ospf' }), { protocol: 90 }, miss],
+  ['protocol of another item, whole', protocols({ protocol: 'udp' }), { protocol: 'udp', dstPort: 9 }, hit],
+  [
+    'protocol to a group',
+    protocols({ protocol: 'vrrp', groupAddress: 'ff02::12' }),
+    { protocol: 112, dst: 'ff02:0::12' },
+    hit,
+  ],
+  [
+    'protocol to another destination',
+    protocols({ protocol: 'vrrp', groupAddress: '224.0.0.18' }),
+    { protocol: 112, dst: '10.0.0.1' },
+    miss,
+  ],
 ];
 
 const allow = { ingress: [{ action: 'Allow' }] };

@@ -48,7 +48,11 @@ function matchesPort(port: PortManifest, packet: Packet): boolean {
 }
 
 function matchesProtocol(protocol: ProtocolManifest, packet: Packet): boolean {
-  assertOnlyFields(protocol, ['icmp', 'icmpv6', 'igmp'], 'protocols[]');
+  assertOnlyFields(protocol, ['icmp', 'icmpv6', 'igmp', 'protocol', 'groupAddress'], 'protocols[]');
+  if (protocol.protocol !== undefined) {
+    if (packet.protocol !== writtenNumber(protocol.protocol)) return false;
+    return protocol.groupAddress === undefined || isGroup(protocol.groupAddress, packet);
+  }
   if (protocol.icmp !== undefined) {
     const { icmpType, icmpCode } = protocol.icmp ?? {};
     if (icmpType === undefined) return packet.protocol === 1 || packet.protocol === 58;
@@ -69,11 +73,30 @@ function matchesProtocol(protocol: ProtocolManifest, packet: Packet): boolean {
   throw new Error('an empty item of protocols');
 }
 
+/** Of names, those that the generators use and a few more: IANA's numbers. */
+const writtenNumbers: Readonly<Record<string, number>> = {
+  ...protocolNumbers,
+  ipv4: 4,
+  ipv6: 41,
+  gre: 47,
+  esp: 50,
+  ah: 51,
+  ospf: 89,
+  pim: 103,
+  vrrp: 112,
+};
+
+function writtenNumber(written: string | number): number {
+  const number = typeof written === 'number' ? written : writtenNumbers[written];
+  if (number === undefined) throw new Error(`not an IP protocol: ${written}`);
+  return number;
+}
+
 function matchesType(type: number, code: number | undefined, packet: Packet): boolean {
   return packet.icmpType === type && (code === undefined || packet.icmpCode === code);
 }
 
-/** The group of IGMP is the packet's destination. */
+/** The group is the packet's destination. */
 function isGroup(groupAddress: string, packet: Packet): boolean {
   const group = parseAddress(groupAddress);
   if (group === undefined) throw new Error(`not an address: ${groupAddress}`);

@@ -109,12 +109,16 @@ function transport(services: readonly PortMatch[], peer: string, random: Random)
         dstPort: portAt(ports, random),
       };
     }
-    default:
+    case 'icmp':
+    case 'icmpv6':
+    case 'igmp':
       return {
         protocol: peer.includes(':') ? 'icmpv6' : 'icmp',
         icmpType: peer.includes(':') ? 128 : 8,
         icmpCode: 0,
       };
+    default:
+      return { protocol: service.protocol };
   }
 }
 
@@ -155,6 +159,8 @@ function atRow(row: Row, random: Random, families: readonly (4 | 6)[]): WholeFlo
   if (family === 4 ? protocol === 58 : protocol === 1 || protocol === 2) return null;
   const types = row.icmp?.types ?? row.igmp?.types ?? null;
   const group = row.igmp?.groups == null ? null : random.pick(row.igmp.groups as [string, ...string[]]);
+  const to = row.destinations == null ? null : random.pick(row.destinations as [string, ...string[]]);
+  const toEnd = parseAddress(to?.split('-')[random.below(2)] ?? '');
   const groupEnd = parseAddress(group?.split('-')[random.below(2)] ?? '');
   return {
     direction: row.direction,
@@ -168,6 +174,7 @@ function atRow(row: Row, random: Random, families: readonly (4 | 6)[]): WholeFlo
     type: atEnd(types, 0, 255, random),
     code: atEnd(row.icmp?.codes ?? null, 0, 255, random),
     igmpGroup: groupEnd === null ? anyAddress(4, random) : near(4, groupEnd.value, random),
+    destination: toEnd?.family === family ? near(family, toEnd.value, random) : null,
   };
 }
 

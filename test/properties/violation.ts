@@ -217,6 +217,8 @@ function kindOf(service: CompiledRule['services'][number]): string {
       return service.type === undefined && service.group === undefined
         ? 'whole protocols'
         : `igmp to ${service.group}`;
+    default:
+      return service.group === undefined ? 'whole protocols' : `protocols to ${service.group}`;
   }
 }
 

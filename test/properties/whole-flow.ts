@@ -19,7 +19,15 @@ export interface WholeFlow {
   readonly code: number;
   /** The destination of incoming IGMP. */
   readonly igmpGroup: string;
+  /** That of incoming packets without ports and types; null: an address of the Node. */
+  readonly destination: string | null;
 }
+
+const NUMBERED = [1, 2, 6, 17, 58, 132];
+const SOME_GROUPS = {
+  4: ['224.0.0.5', '224.0.0.18'],
+  6: ['ff02::5', 'ff02::12'],
+} as const;
 
 /** A link group that no rule names: not that of pods, which the oracle finds by a pod's address. */
 const UNNAMED_GROUP = 4_000_000_000;
@@ -46,7 +54,7 @@ export function wholeFlow(
   if (!families.includes(family)) return null;
   const named = typeof flow.protocol === 'string' ? protocolNumbers[flow.protocol] : flow.protocol;
   const protocol =
-    named ?? random.pick([6, 17, 132, 47, 0, 255, family === 4 ? 1 : 58, family === 4 ? 2 : 58]);
+    named ?? random.pick([6, 17, 132, 47, 89, 112, 255, family === 4 ? 1 : 58, family === 4 ? 2 : 58]);
   if (family === 4 ? protocol === 58 : protocol === 1 || protocol === 2) return null;
   const port = (): number => random.pick([1, 22, 68, 67, 80, 443, 546, 547, 6443, 10250, 30000, 65535]);
   const group = flow.interfaceGroup === undefined ? undefined : groupNumber(flow.interfaceGroup, config);
@@ -64,19 +72,26 @@ export function wholeFlow(
       random.pick([0, 8, 3, 128, 133, 135, 143, 255, 0x16]),
     code: flow.icmpCode ?? random.pick([0, 1, 255]),
     igmpGroup: (family === 4 && direction === 'ingress' ? flow.dst : undefined) ?? '224.0.0.1',
+    destination:
+      (direction === 'ingress' ? flow.dst : undefined) ?? random.pick([null, ...SOME_GROUPS[family]]),
   };
 }
 
 /** The flow as a state of a Node judges it. */
 export function toFlow(whole: WholeFlow, own: string): Flow {
-  const { direction, traffic, peer, group, protocol, type, code, srcPort, dstPort, igmpGroup } = whole;
-  const isIgmpIn = protocol === 2 && direction === 'ingress';
+  const { direction, traffic, peer, group, protocol, type, code, srcPort, dstPort } = whole;
   const ends =
-    direction === 'ingress' ? { src: peer, dst: isIgmpIn ? igmpGroup : own } : { src: own, dst: peer };
+    direction === 'ingress' ? { src: peer, dst: destinationOf(whole) ?? own } : { src: own, dst: peer };
   const ports = [6, 17, 132].includes(protocol) ? { srcPort, dstPort } : {};
   const icmp = [1, 58].includes(protocol) ? { icmpType: type, icmpCode: code } : {};
   const igmp = protocol === 2 ? { igmpType: type } : {};
   return { direction, traffic, ...ends, protocol, interfaceGroup: group, ...ports, ...icmp, ...igmp };
+}
+
+/** Null: an address of the Node. */
+function destinationOf({ protocol, igmpGroup, destination }: WholeFlow): string | null {
+  if (protocol === 2) return igmpGroup;
+  return NUMBERED.includes(protocol) ? null : destination;
 }
 
 /** Whether a row holds a flow, by docs/semantics.md section 6. */
@@ -95,6 +110,11 @@ export function isInRow(row: Row, flow: WholeFlow): boolean {
   if (protocol === 2 && row.igmp !== null) {
     const destination = direction === 'ingress' ? flow.igmpGroup : peer;
     if (!inNumbers(row.igmp.types, type) || !inAddresses(row.igmp.groups, destination)) return false;
+  }
+  if (!NUMBERED.includes(protocol) && row.destinations) {
+    const own = flow.family === 4 ? '192.0.2.5' : '2001:db8:5::5';
+    if (direction === 'egress') throw new Error('a destination of outgoing packets, which is the peer');
+    if (!inAddresses(row.destinations, destinationOf(flow) ?? own)) return false;
   }
   return true;
 }

@@ -130,7 +130,6 @@ function hasHeader({ isOwnCopy, interface: { name } }: Packet): boolean {
 
 /** Of a first packet, below every limit. */
 const SAYS_NOTHING = [
-  '-m',
   '--comment',
   '--limit',
   '--limit-burst',
@@ -145,7 +144,9 @@ const TESTS: Readonly<Record<string, (value: string) => Test>> = {
   '-d': (value) => (packet) => covers(cidr(value), host(packet.family, packet.dst)),
   '-i': (value) => (packet) => packet.direction === 'ingress' && packet.interface.name === value,
   '-o': (value) => (packet) => packet.direction === 'egress' && packet.interface.name === value,
-  '-p': (value) => (packet) => packet.protocol === PROTOCOLS[value],
+  // A match's own options follow; that for AH of IPv6 needs none.
+  '-m': (value) => (packet) => value !== 'ah' || packet.protocol === 51,
+  '-p': (value) => (packet) => packet.protocol === protocolOf(value),
   '--sport': (value) => (packet) => inRanges(value, packet.srcPort),
   '--sports': (value) => (packet) => inRanges(value, packet.srcPort),
   '--dport': (value) => (packet) => inRanges(value, packet.dstPort),
@@ -172,11 +173,26 @@ const TESTS: Readonly<Record<string, (value: string) => Test>> = {
 const PROTOCOLS: Readonly<Record<string, number>> = {
   icmp: 1,
   igmp: 2,
+  ipencap: 4,
   tcp: 6,
   udp: 17,
+  dccp: 33,
+  gre: 47,
+  esp: 50,
+  ah: 51,
   'ipv6-icmp': 58,
+  ospf: 89,
+  vrrp: 112,
   sctp: 132,
+  udplite: 136,
 };
+
+/** To iptables protocol 0 is every protocol. */
+function protocolOf(text: string): number {
+  const number = PROTOCOLS[text] ?? Number(text);
+  if (!(number > 0 && number <= 255)) throw new Error(`unknown protocol ${text}`);
+  return number;
+}
 
 /** A prefix; iptables-save says an original destination that is one address without its length. */
 function cidr(text: string): Cidr {
@@ -209,8 +225,9 @@ function ofType(text: string, { type, code }: Packet): boolean {
 }
 
 /** The first byte of what follows the IPv4 header, or the first two. */
-function ofBytes(text: string, { family, type = 0, code = 0 }: Packet): boolean {
+function ofBytes(text: string, { family, protocol, type = 0, code = 0 }: Packet): boolean {
   const [place, values = ''] = text.split('=');
+  if (family === 4 && place === '0x6&0xff') return values.split(',').map(Number).includes(protocol);
   const isOne = place === '0x0>>0x16&0x3c@0x0>>0x18';
   if (family !== 4 || (!isOne && place !== '0x0>>0x16&0x3c@0x0>>0x10'))
     throw new Error(`unknown u32 ${text}`);

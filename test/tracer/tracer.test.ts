@@ -498,6 +498,11 @@ const MATCHES: readonly {
   { match: { match: 'fromSocket' }, yes: [{ hasSocket: true }], no: [{}] },
   { match: { match: 'tcpSyn' }, yes: [{ isSyn: true }], no: [{}, { isSyn: true, protocol: PROTOCOLS.udp }] },
   {
+    match: { match: 'l4proto', protocols: ['igmp', 112] },
+    yes: [{ protocol: PROTOCOLS.igmp }, { protocol: 112 }],
+    no: [{ protocol: 89 }, {}],
+  },
+  {
     match: { match: 'igmp', types: [17, 22] },
     yes: [{ protocol: PROTOCOLS.igmp, type: 22 }],
     no: [{ protocol: PROTOCOLS.igmp, type: 18 }, { protocol: PROTOCOLS.igmp, type: 22, family: 6 }, {}],

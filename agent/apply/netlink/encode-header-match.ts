@@ -1,4 +1,5 @@
 import type { Expression } from 'nftables-napi';
+import { ipProtocolNumber } from '../../../apis/flow.ts';
 import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { MatchOf } from '../../render/ruleset.ts';
@@ -26,7 +27,6 @@ import {
   ORIGINAL_ADDRESS,
   ORIGINAL_PORT,
   PORT_OFFSET,
-  PROTOCOL,
   payload,
   port,
   REGISTER,
@@ -177,7 +177,7 @@ export function addPortTuples(
     const ranges = withSourcePort ? [sourcePorts, ports] : [ports];
     return ([0, 1] as const).map((end) =>
       Uint8Array.from([
-        ...[PROTOCOL[protocol], 0, 0, 0],
+        ...[ipProtocolNumber(protocol), 0, 0, 0],
         ...ranges.flatMap((range) => [...packPort(range[end]), 0, 0]),
       ]),
     );

@@ -1,4 +1,5 @@
 import type { BatchOperation, Expression } from 'nftables-napi';
+import { ipProtocolNumber } from '../../../apis/flow.ts';
 import { type Family, WIDTH } from '../../../lib/net/address.ts';
 import { packLabels, packMachine16, packMachine32 } from '../../../lib/net/bytes.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
@@ -25,7 +26,6 @@ import {
   meta,
   newRuleEncoding,
   ORIGINAL_PORT,
-  PROTOCOL,
   payload,
   port,
   REGISTER,
@@ -347,7 +347,7 @@ function addReject(encoding: RuleEncoding, kind: Extract<Statement, { kind: 'rej
     return;
   }
   if (encoding.protocol === null) {
-    encoding.expressions.unshift(meta('l4proto'), equal(Uint8Array.of(PROTOCOL.tcp)));
+    encoding.expressions.unshift(meta('l4proto'), equal(Uint8Array.of(ipProtocolNumber('tcp'))));
   } else if (encoding.protocol !== 'several') requireProtocol(encoding, 'tcp');
   encoding.expressions.push({ kind: 'reject', type: 'tcp reset', code: 0 });
 }

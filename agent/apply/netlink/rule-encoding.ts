@@ -49,15 +49,6 @@ export function newRuleEncoding(ids: SetIds): RuleEncoding {
 export const REGISTER = 1;
 /** NFPROTO_IPV4, NFPROTO_IPV6 of linux/netfilter.h. */
 const NFPROTO = { 4: 2, 6: 10 } as const;
-export const PROTOCOL: Readonly<Record<Exclude<L4Protocol, number>, number>> = {
-  icmp: 1,
-  igmp: 2,
-  tcp: 6,
-  udp: 17,
-  icmpv6: 58,
-  sctp: 132,
-};
-
 /** Offsets in the IP header in bytes, by family. */
 export const ADDRESS_OFFSET = { 4: { saddr: 12, daddr: 16 }, 6: { saddr: 8, daddr: 24 } } as const;
 export const PORT_OFFSET = { sport: 0, dport: 2 } as const;

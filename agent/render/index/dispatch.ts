@@ -1,3 +1,4 @@
+import { AUTHENTICATION_HEADER } from '../../../apis/ip-protocols.ts';
 import { ALL_PORTS } from '../../../lib/net/interval.ts';
 import { CHANGED_BY_NAT, type FailsafeProtocol, type FailsafeRules, inOneList } from '../failsafe.ts';
 import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
@@ -65,7 +66,7 @@ export class Indexer {
   }
 
   readonly dispatch: Dispatch = (name, entries, { scope, levels = LEVELS, ...fields }) =>
-    byProtocol(name, scope, {
+    byProtocol(name, entries, scope, {
       part: (chain, toItem) => this.#part(chain, entries, toItem),
       build: (of, part) =>
         this.#build({ index: name, ...of, levels }, part, { ...fields, protocol: withPorts(of.protocol) }),
@@ -130,6 +131,7 @@ interface ByProtocol<P extends { readonly items: readonly MatchEntry[] }> {
  */
 export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
   name: string,
+  entries: readonly IndexRule[],
   scope: Scope,
   { part, build }: ByProtocol<P>,
 ): Dispatched {
@@ -145,23 +147,34 @@ export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
     // map here would leak packets (ADR 2).
     rules.push(plainRule({ kind: 'goto', chain }, { match: 'l4proto', protocols: [protocol] }));
   };
+  const numbers = scope === null ? namedNumbers(entries) : [...scope.keys()].filter(isNumber);
+  const addOther = (protocol: L4Protocol): void => {
+    const of = part(protocolChain(name, protocol), (entry) => protocolItem(entry, protocol));
+    if (of.items.length > rest.items.length) add(protocol, of);
+  };
+  // First: ip6tables-legacy knows such a packet of IPv6 by the protocol behind the header too.
+  if (numbers.includes(AUTHENTICATION_HEADER)) addOther(AUTHENTICATION_HEADER);
   for (const protocol of PORT_PROTOCOLS) {
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
     const of = part(protocolChain(name, protocol), (entry) => portItem(entry, protocol, ports));
     if (of.items.length === (scope === null ? rest.items.length : 0)) continue;
     add(protocol, of);
   }
-  const withoutPorts = scope === null ? OTHER_PROTOCOLS : [...scope.keys()].filter(isNumber);
-  for (const protocol of withoutPorts) {
-    const of = part(protocolChain(name, protocol), (entry) => protocolItem(entry, protocol));
-    if (of.items.length === rest.items.length) continue;
-    add(protocol, of);
-  }
+  for (const protocol of scope === null ? OTHER_PROTOCOLS : []) addOther(protocol);
+  for (const protocol of numbers) if (protocol !== AUTHENTICATION_HEADER) addOther(protocol);
   // In a scope, every protocol with ports has its chain, or no rule.
-  if (scope !== null && withoutPorts.length === 0) return joined(name, rules, found);
+  if (scope !== null && numbers.length === 0) return joined(name, rules, found);
   const { chains, maps } = build({ name, protocol: null }, rest);
   const [entry, ...others] = chains;
   return joined(name, [...rules, ...(entry?.rules ?? [])], [...found, { chains: others, maps }]);
+}
+
+/** The protocols that rules name by number, sorted. */
+function namedNumbers(entries: readonly IndexRule[]): number[] {
+  const found = new Set<number>();
+  for (const { rule } of entries)
+    for (const { protocol } of rule.services) if (typeof protocol === 'number') found.add(protocol);
+  return [...found].sort((a, b) => a - b);
 }
 
 function isNumber(protocol: L4Protocol): protocol is number {

@@ -98,7 +98,7 @@ export function protocolItem(
   if (services.length === 0) return { ...item, final: endsAtPeers(rule) };
   const named = services.filter((service) => service.protocol === protocol);
   if (named.length === 0) return null;
-  // ICMP types and IGMP groups are tested by the rule itself.
+  // ICMP types and multicast groups are tested by the rule itself.
   return { ...item, final: endsAtPeers(rule) && named.some(isWhole) };
 }
 
@@ -110,8 +110,12 @@ function isWhole(service: PortMatch): boolean {
       return service.type === undefined;
     case 'igmp':
       return service.type === undefined && service.group === undefined;
-    default:
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
       return service.ports === undefined && service.sourcePorts === undefined;
+    default:
+      return service.group === undefined;
   }
 }
 

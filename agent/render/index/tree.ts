@@ -32,7 +32,7 @@ export class TreeIndexer {
   readonly dispatch: Dispatch = (name, entries, options) => {
     if (options.original) return linearDispatch(name, entries, options);
     const levels = (options.levels ?? LEVELS) - BUILT_IN;
-    return byProtocol(name, options.scope, {
+    return byProtocol(name, entries, options.scope, {
       part: (chain, toItem) => this.#part(chain, entries, toItem),
       build: (of, part) => built(of.name, withPorts(of.protocol), levels, part),
     });

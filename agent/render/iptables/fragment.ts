@@ -1,4 +1,5 @@
 import type { PortRange } from '../../../apis/compiled.ts';
+import { AUTHENTICATION_HEADER, SKIPPED_HEADERS } from '../../../apis/ip-protocols.ts';
 import { BITS, type Cidr, type Family, formatAddress } from '../../../lib/net/address.ts';
 import { ALL_PORTS, portCount } from '../../../lib/net/interval.ts';
 import type { L4Protocol, Match, MatchOf, PortProtocol, PortTuple } from '../ruleset.ts';
@@ -57,7 +58,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'nfproto':
       return match.family === family ? [{}] : [];
     case 'l4proto':
-      return match.protocols.map((protocol) => ({ protocol }));
+      return match.protocols.flatMap((protocol) => ofProtocol(protocol, family));
     case 'address':
       return match.family === family ? addresses(match, setNames) : [];
     case 'port':
@@ -107,6 +108,16 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'igmp':
       return igmp(match, family);
   }
+}
+
+function ofProtocol(protocol: L4Protocol, family: Family): Fragment[] {
+  if (family === 6) {
+    // ip6tables-legacy knows no packet by these: it skips AH too, for which it has a match.
+    if (SKIPPED_HEADERS.some((one) => one === protocol)) return [];
+    if (protocol === AUTHENTICATION_HEADER) return [{ extension: '-m ah' }];
+  }
+  // To iptables protocol 0 is every protocol.
+  return protocol === 0 ? [{ extension: u32(IPV4_PROTOCOL, [0]) }] : [{ protocol }];
 }
 
 const NO_MAC = '00:00:00:00:00:00';
@@ -259,6 +270,7 @@ function notIn({ family: own, field, cidrs }: MatchOf<'notIn'>, family: Family):
  * The u32 expression for the start of the ICMP or IGMP header: 4 bits of the first byte are the
  * length of the IPv4 header, in 32-bit words.
  */
+const IPV4_PROTOCOL = '0x6&0xff';
 const IPV4_PAYLOAD = '0x0>>0x16&0x3c@';
 const FIRST_BYTE = `${IPV4_PAYLOAD}0x0>>0x18`;
 const FIRST_TWO_BYTES = `${IPV4_PAYLOAD}0x0>>0x10`;

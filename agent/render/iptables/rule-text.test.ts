@@ -102,6 +102,17 @@ describe('the text of a rule', () => {
     ]);
   });
 
+  it('names protocols as iptables prints them, and never protocol 0, which it reads as any', () => {
+    const l4 = (protocols: readonly number[], family: 4 | 6) =>
+      texts([{ match: 'l4proto', protocols }], family);
+    assert.deepEqual(l4([0, 4, 51, 112, 253], 4), [
+      '-m u32 --u32 "0x6&0xff=0x0" -j DROP',
+      ...['ipencap', 'ah', 'vrrp', '253'].map((name) => `-p ${name} -j DROP`),
+    ]);
+    // Of IPv6, extension headers are no protocol, but for AH.
+    assert.deepEqual(l4([0, 43, 44, 51, 60, 112], 6), ['-m ah -j DROP', '-p vrrp -j DROP']);
+  });
+
   it('has a rate within the limits of iptables', () => {
     const limit = (perSecond: number, burst: number) => texts([{ match: 'limit', perSecond, burst }]);
     assert.deepEqual(limit(300, 20), ['-m limit --limit 303/sec --limit-burst 20 -j DROP']);

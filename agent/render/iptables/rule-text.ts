@@ -1,4 +1,5 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
+import { ipProtocolName } from '../../../apis/ip-protocols.ts';
 import { type Cidr, covers, type Family } from '../../../lib/net/address.ts';
 import {
   type Chain,
@@ -67,7 +68,7 @@ function matchText(parts: readonly Fragment[]): string | null {
   const protocol = parts.find((part) => part.protocol)?.protocol;
   if (protocol) {
     if (parts.some((part) => part.protocol && part.protocol !== protocol)) return null;
-    words.push(`-p ${protocolText(protocol)}`);
+    words.push(`-p ${protocolWord(protocol)}`);
   }
   addExtensions(words, parts);
   return words.join(' ');
@@ -94,31 +95,20 @@ function addAddress(
 }
 
 /**
- * The names that iptables prints. All are built in except igmp, which it reads from /etc/protocols
- * (Debian's iptables depends on netbase, which has that file).
+ * The names that iptables prints where they are not those of IP_PROTOCOLS. Most are not built in:
+ * iptables reads them from /etc/protocols (Debian's iptables depends on netbase, which has that
+ * file). Where that says something else, rule-change.ts learns it.
  */
-const PROTOCOL_NAMES: Readonly<Record<Exclude<L4Protocol, number>, string>> = {
-  tcp: 'tcp',
-  udp: 'udp',
-  sctp: 'sctp',
-  icmp: 'icmp',
-  icmpv6: 'ipv6-icmp',
-  igmp: 'igmp',
-};
-
-/** Likewise, of those that the failsafe list may have by number. */
-const NUMBER_NAMES: ReadonlyMap<number, string> = new Map([
+const PRINTED: ReadonlyMap<L4Protocol, string> = new Map<L4Protocol, string>([
+  ['icmpv6', 'ipv6-icmp'],
   [4, 'ipencap'],
-  [41, 'ipv6'],
-  [47, 'gre'],
-  [50, 'esp'],
-  [51, 'ah'],
-  [112, 'vrrp'],
+  [58, 'ipv6-icmp'],
+  [73, 'rspf'],
+  [94, 'ipip'],
 ]);
 
-function protocolText(protocol: L4Protocol): string {
-  if (typeof protocol === 'string') return PROTOCOL_NAMES[protocol];
-  return NUMBER_NAMES.get(protocol) ?? String(protocol);
+function protocolWord(protocol: L4Protocol): string {
+  return PRINTED.get(protocol) ?? ipProtocolName(protocol);
 }
 
 /** Both ports are one match, at the position of the first. */
