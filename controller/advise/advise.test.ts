@@ -256,15 +256,17 @@ describe('advice', () => {
     assert.deepEqual(reviewed(advised(onAll(denied), { guarantee })), ['denied Node cp']);
   });
 
-  it('allows all traffic of Nodes for a protocol without a name, and of nobody else', () => {
-    const vrrp = { protocol: 112 };
-    const advice = advised(onAll(seenKind('192.0.2.2', 0, vrrp), seenKind('198.51.100.1', 0, vrrp)));
-    const [rule, ...more] = rulesOf(advice);
+  it('names protocols without ports, and their numbers where they have no names', () => {
+    const [vrrp, other] = [{ protocol: 112 }, { protocol: 253 }];
+    const advice = advised(onAll(seenKind('192.0.2.2', 0, vrrp), seenKind('198.51.100.1', 0, other)));
     assert.deepEqual(
-      [rule?.name, rule?.ports, rule?.protocols, more],
-      ['in-protocol-112', undefined, undefined, []],
+      rulesOf(advice).map(({ name, ports, protocols }) => [name, ports, protocols]),
+      [
+        ['in-vrrp', undefined, [{ protocol: 'vrrp' }]],
+        ['in-protocol-253', undefined, [{ protocol: 253 }]],
+      ],
     );
-    assert.deepEqual(reviewed(advice), ['unnamed-protocol 198.51.100.1']);
+    assert.deepEqual(reviewed(advice), []);
   });
 
   it('widens no CIDR over a source that is on the review list', () => {

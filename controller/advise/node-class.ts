@@ -16,7 +16,6 @@ export const REASONS = {
   'many-ports': 'so many ports of one peer that they are one kind',
   'no-port': 'no port is known',
   'pod-gone': 'addresses of pods that are gone',
-  'unnamed-protocol': 'no rule can name the protocol, but by allowing all traffic',
   'too-many': 'beyond the number of services that fit into few rules',
 };
 export type UnadvisedReason = keyof typeof REASONS;
@@ -211,7 +210,6 @@ export function sortOwners({ seen, owners }: SeenUse, suspicions: Suspicions): S
     if (scanning.has(key)) return 'scanner';
     if (kind === 'gone-pod') return 'pod-gone';
     if ((deniedAt(service, key) ?? Number.NEGATIVE_INFINITY) > one.evidence.lastSeen) return 'denied';
-    if (service.port === null && service.type === null && kind !== 'node') return 'unnamed-protocol';
     if (isOfClient) return 'client-port';
     return (kind === 'node' ? ofNodes : weightOf([one])) < FEW && !isPopular ? 'few' : null;
   };

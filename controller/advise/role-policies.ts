@@ -103,8 +103,7 @@ function useDrafts(
     owner.kind === 'block' && reason !== null && isSinglePeer(owner) ? owner.cidr : [],
   );
   const good = owners.filter(({ reason }) => reason === null);
-  const form = service.port === null && service.type === null ? 'everything' : 'ports';
-  const groups = Map.groupBy(good, ({ owner }) => (owner.kind === 'service' ? 'services' : form));
+  const groups = Map.groupBy(good, ({ owner }) => (owner.kind === 'service' ? 'services' : 'ports'));
   return [...groups].flatMap(([own, some]) => {
     const peers = draftPeers(
       some.map(({ owner }) => owner),

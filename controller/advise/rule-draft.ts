@@ -1,3 +1,4 @@
+import { writtenProtocol } from '../../apis/ip-protocols.ts';
 import type {
   Direction,
   NetworkPolicyPeer,
@@ -15,11 +16,8 @@ import { listed } from './review-list.ts';
 import { type DraftPeer, foldCidrs } from './role-peers.ts';
 import { compareServices, type Evidence, type SeenService, seenServiceText, sumOf } from './seen-service.ts';
 
-/**
- * The matches of a rule: ports, or none, because Services bring theirs, or because no rule names
- * the protocol, so that all traffic is allowed.
- */
-type Form = 'ports' | 'services' | 'everything';
+/** The matches of a rule: ports and protocols, or none, because Services bring theirs. */
+type Form = 'ports' | 'services';
 
 /** The content of a rule: every peer may use every service. */
 export interface RuleDraft {
@@ -133,10 +131,6 @@ export function toAdvisedRule(draft: RuleDraft, maxCidrs: number, nodeCount: num
   if (rare.length > 0) remarks.push(`seen on some of the ${nodeCount} nodes only: ${listed(rareTexts)}`);
   if (unseen > 0)
     remarks.push(`joined, to have few rules: allows ${unseen} pairs of peer and port that were not seen`);
-  if (form === 'everything')
-    remarks.push(
-      `no rule can name protocol ${listed(services.map(seenServiceText))}: allows all traffic of these peers`,
-    );
   const sum = sumOf(draft.services.flatMap(({ evidence }) => evidence));
   return {
     rule: {
@@ -167,7 +161,7 @@ function someOf<T>(list: readonly T[]): readonly T[] | undefined {
 function nameOf(form: RuleDraft['form'], [first, ...more]: readonly SeenService[]): string {
   if (form === 'services' || first === undefined) return 'services';
   const name = seenServiceText(first).replace(' ', '-');
-  const own = typeof first.protocol === 'number' ? `protocol-${name}` : name;
+  const own = /^\d/.test(name) ? `protocol-${name}` : name;
   return more.length === 0 ? own : `${own}-and-${more.length}-more`;
 }
 
@@ -209,6 +203,7 @@ function portsOf(services: readonly SeenService[]): Pick<Rule, 'ports' | 'protoc
     );
   });
   const protocols = services.flatMap(({ protocol, type }): NetworkPolicyProtocol[] => {
+    if (typeof protocol === 'number') return [{ protocol: writtenProtocol(protocol) }];
     if (type === null) return [];
     if (protocol === 'igmp') return [{ igmp: { igmpType: type } }];
     return [protocol === 'icmp' ? { icmp: { icmpType: type } } : { icmpv6: { icmpType: type } }];

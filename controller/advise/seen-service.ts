@@ -1,3 +1,4 @@
+import { ipProtocolName } from '../../apis/ip-protocols.ts';
 import type { NodeFlow } from '../../apis/node-flows.ts';
 import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 
@@ -5,7 +6,7 @@ import type { Direction, PolicyTraffic } from '../../apis/objects.ts';
 const MOST_NODES = 3;
 const MOST_ADDRESSES = 64;
 
-/** A rule's service beside its peers: one port of a protocol, or one type of ICMP or IGMP. */
+/** A rule's service beside its peers: a port, a type of ICMP or IGMP, or a whole protocol. */
 export interface SeenService {
   readonly direction: Direction;
   readonly traffic: PolicyTraffic;
@@ -30,9 +31,11 @@ export function toSeenService(kind: NodeFlow): SeenService {
     : { direction, traffic, protocol, port, type };
 }
 
-/** `tcp 22`, `icmp 8`, `253`. */
+/** `tcp 22`, `icmp 8`, `vrrp`, `253`. */
 export function seenServiceText({ protocol, port, type }: SeenService): string {
-  return protocol === null ? 'many or unknown ports' : [protocol, port ?? type ?? ''].join(' ').trim();
+  return protocol === null
+    ? 'many or unknown ports'
+    : [ipProtocolName(protocol), port ?? type ?? ''].join(' ').trim();
 }
 
 export function seenServiceKey(service: SeenService): string {
