@@ -2,15 +2,14 @@ import type { NetworkPolicyPort, Rule } from './objects.ts';
 
 /**
  * IP protocols by name. The names are IANA's keywords in lower case (registry protocol-numbers),
- * for OSPF and ICMPv6 those that people write (`ospf`, `icmpv6`). `ipip` is none: IANA means 94 by
- * it, and Linux' ipip tunnels are 4.
+ * for OSPF, ICMPv6 and IP in IP those that people write (`ospf`, `icmpv6`, `ipip`).
  */
 export const IP_PROTOCOLS: Readonly<Record<string, number>> = {
   hopopt: 0,
   icmp: 1,
   igmp: 2,
   ggp: 3,
-  ipv4: 4,
+  ipip: 4,
   st: 5,
   tcp: 6,
   egp: 8,
@@ -61,14 +60,22 @@ export const IP_PROTOCOLS: Readonly<Record<string, number>> = {
   ethernet: 143,
 };
 
+/** IANA's keywords for those three. It has IPIP for 94, which Linux' tunnels of that name are not. */
+const OTHER_NAMES: Readonly<Record<string, number>> = { ospfigp: 89, 'ipv6-icmp': 58, ipv4: 4 };
+
+/** All names that policies may have, in lower case. */
+export const PROTOCOL_WORDS: readonly string[] = [IP_PROTOCOLS, OTHER_NAMES].flatMap(Object.keys);
+
 const NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(IP_PROTOCOLS).map(([name, number]) => [number, name]),
 );
 
-/** The number of a name, undefined if there is no such name; a number stays. */
+/** The number of a name in any case, undefined if there is no such name; a number stays. */
 export function namedProtocolNumber(written: string | number): number | undefined {
   if (typeof written === 'number') return written;
-  return Object.hasOwn(IP_PROTOCOLS, written) ? IP_PROTOCOLS[written] : undefined;
+  const name = written.toLowerCase();
+  const names = [IP_PROTOCOLS, OTHER_NAMES].find((one) => Object.hasOwn(one, name));
+  return names?.[name];
 }
 
 /** The name of a number, or else the number; a name stays. */

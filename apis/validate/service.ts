@@ -1,5 +1,5 @@
 import { parseAddress } from '../../lib/net/address.ts';
-import { IP_PROTOCOLS, namedProtocolNumber } from '../ip-protocols.ts';
+import { IP_PROTOCOLS, namedProtocolNumber, PROTOCOL_WORDS } from '../ip-protocols.ts';
 import type { ApiGroup, NetworkPolicyPort, NetworkPolicyProtocol } from '../objects.ts';
 import { ATOMIC_OBJECT, MOST, presentCount } from '../schema/crd-parts.ts';
 import { choiceField, listField, objectField, textField, wholeField } from '../schema/fields.ts';
@@ -45,6 +45,10 @@ const OWN_FIELDS = ['icmpv6', 'protocol', 'groupAddress'] as const;
 /** Protocols that rules divide by something else than the destination. */
 const DIVIDED = ['icmp', 'icmpv6', 'tcp', 'udp', 'sctp'] as const;
 
+const DIVIDED_WORDS = PROTOCOL_WORDS.filter((word) =>
+  DIVIDED.some((name) => IP_PROTOCOLS[name] === namedProtocolNumber(word)),
+);
+
 /** Exactly one of KINDS. */
 const PROTOCOL_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
@@ -70,14 +74,14 @@ const PROTOCOL_SCHEMA: JsonSchema = {
     }),
     protocol: {
       description:
-        'The number of an IP protocol, 0 to 255, or its name in lower case, for example vrrp, ospf, gre,' +
-        ' esp, ah. All of the protocol, in both families.',
+        'The number of an IP protocol, 0 to 255, or its name, for example vrrp, ospf, gre, esp, ah.' +
+        ' All of the protocol, in both families.',
       'x-kubernetes-int-or-string': true,
       crd: {
         minimum: 0,
         maximum: 255,
         maxLength: 32,
-        pattern: `^(${Object.keys(IP_PROTOCOLS).join('|').replaceAll('.', '[.]')})$`,
+        pattern: `^(?i:${PROTOCOL_WORDS.join('|').replaceAll('.', '[.]')})$`,
       },
     },
     groupAddress: textField(
@@ -105,7 +109,7 @@ const PROTOCOL_SCHEMA: JsonSchema = {
         rule:
           '!has(self.groupAddress) || !has(self.protocol) || (type(self.protocol) == int ' +
           `? !(self.protocol in [${DIVIDED.map((name) => IP_PROTOCOLS[name]).join(', ')}]) ` +
-          `: !(self.protocol in [${DIVIDED.map((name) => `'${name}'`).join(', ')}]))`,
+          `: !(self.protocol.lowerAscii() in [${DIVIDED_WORDS.map((name) => `'${name}'`).join(', ')}]))`,
         message: 'groupAddress is not for protocols whose packets have ports or ICMP types',
       },
     ],
@@ -193,10 +197,6 @@ function protocolProblem(protocol: unknown): string | null {
     return protocol >= 0 && protocol <= 255 ? null : `must be 0 to 255, or a name, not ${protocol}`;
   if (typeof protocol !== 'string' || namedProtocolNumber(protocol) !== undefined) return null;
   if (/^\d+$/.test(protocol)) return `${show(protocol)} is text, which would be a name; remove the quotes`;
-  if (namedProtocolNumber(protocol.toLowerCase()) !== undefined)
-    return `${show(protocol)} is not a name; names are in lower case: ${protocol.toLowerCase()}`;
-  if (protocol.toLowerCase() === 'ipip')
-    return `${show(protocol)} means two protocols; write 4 for ipip tunnels of Linux (ipv4), or 94 for what IANA calls IPIP`;
   return `${show(protocol)} is not a name; write 0 to 255, or one of ${Object.keys(IP_PROTOCOLS).join(', ')}`;
 }
 

@@ -25,7 +25,25 @@ export const igmpGroups = ['224.0.0.1', '224.0.0.22', '239.1.1.1'];
  * Protocols that rules name whole: GRE, ESP, AH, OSPF, VRRP, IP-in-IP, one without a name,
  * hop-by-hop options, and those that have an item of their own.
  */
-const wholeProtocols = [47, 'gre', 50, 'ah', 89, 'ospf', 112, 'vrrp', 4, 255, 0, 6, 'udp', 'icmp', 58, 2];
+const wholeProtocols = [
+  47,
+  'GRE',
+  50,
+  'ah',
+  89,
+  'ospf',
+  112,
+  'vrrp',
+  4,
+  'ipip',
+  255,
+  0,
+  6,
+  'udp',
+  'icmp',
+  58,
+  2,
+];
 
 /** Groups that rules name beside such a protocol. */
 export const protocolGroups = ['224.0.0.18', '224.0.0.5', 'ff02::12', 'ff02::5'];

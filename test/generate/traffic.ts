@@ -34,6 +34,7 @@ const otherProtocols = [4, 41, 47, 50, 51, 89, 112, 33, 136, 255];
 
 const numbers: Readonly<Record<string, number>> = {
   ...protocolNumbers,
+  ipip: 4,
   gre: 47,
   ah: 51,
   ospf: 89,
@@ -82,7 +83,8 @@ function trafficAtPort(port: PortManifest): fc.Arbitrary<Traffic> {
 function trafficAtProtocol(item: ProtocolManifest, isSendable: boolean): fc.Arbitrary<Traffic> {
   if (item.icmpv6 !== undefined) return icmpTraffic('icmpv6', item.icmpv6 ?? {}, isSendable);
   if (item.protocol !== undefined) {
-    const number = typeof item.protocol === 'number' ? item.protocol : (numbers[item.protocol] ?? 255);
+    const number =
+      typeof item.protocol === 'number' ? item.protocol : (numbers[item.protocol.toLowerCase()] ?? 255);
     const name = Object.keys(protocolNumbers).find((one) => protocolNumbers[one] === number);
     if (name === undefined) return wholeTraffic(number, isSendable ? null : item.groupAddress);
     if (['tcp', 'udp', 'sctp'].includes(name)) return trafficAtPort({ protocol: name.toUpperCase() });

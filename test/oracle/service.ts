@@ -76,7 +76,7 @@ function matchesProtocol(protocol: ProtocolManifest, packet: Packet): boolean {
 /** Of names, those that the generators use and a few more: IANA's numbers. */
 const writtenNumbers: Readonly<Record<string, number>> = {
   ...protocolNumbers,
-  ipv4: 4,
+  ipip: 4,
   ipv6: 41,
   gre: 47,
   esp: 50,
@@ -87,7 +87,7 @@ const writtenNumbers: Readonly<Record<string, number>> = {
 };
 
 function writtenNumber(written: string | number): number {
-  const number = typeof written === 'number' ? written : writtenNumbers[written];
+  const number = typeof written === 'number' ? written : writtenNumbers[written.toLowerCase()];
   if (number === undefined) throw new Error(`not an IP protocol: ${written}`);
   return number;
 }
