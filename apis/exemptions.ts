@@ -13,8 +13,6 @@ import { platformOf } from './platform.ts';
 export const NEIGHBOR_DISCOVERY: readonly number[] = [133, 134, 135, 136];
 /** Queries, reports and dones (RFC 2710), reports of version 2 (RFC 3810). */
 export const MULTICAST_LISTENER: readonly number[] = [130, 131, 132, 143];
-/** IGMP: queries, reports of versions 1, 2 and 3 (RFC 3376), leaves (RFC 2236). */
-export const IGMP_LISTENER: readonly number[] = [0x11, 0x12, 0x16, 0x17, 0x22];
 /** The ports of DHCP (RFC 2131) and DHCPv6 (RFC 8415). */
 export const DHCP = { 4: { client: 68, server: 67 }, 6: { client: 546, server: 547 } } as const;
 

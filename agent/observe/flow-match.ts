@@ -5,7 +5,6 @@ import {
   DHCP_ANSWERED_AT,
   dropsSpoofed,
   failsafePeers,
-  IGMP_LISTENER,
   judgesLocalPods,
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
@@ -15,7 +14,7 @@ import { type ResolvedPeer, resolvedPeers } from '../../apis/resolved-peers.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { RULE_EXTENSION } from '../extension/rules.ts';
-import { addressKey, isIcmpv6, isIgmp, type KnownFlow } from './known-flow.ts';
+import { addressKey, isIcmpv6, type KnownFlow } from './known-flow.ts';
 
 type Mismatch = Considered['mismatch'];
 /** Which AddressSets contain the peer of one flow, as far as they were asked. */
@@ -176,7 +175,7 @@ const EXEMPT: Readonly<Record<Exemption, IsExempt>> = {
   // The Node receives its own copy of a packet that it sends to several.
   loopback: (flow) => flow.srcIsOwn && (flow.dstIsOwn || (flow.direction === 'ingress' && isToMany(flow))),
   neighborDiscovery: (flow) => isIcmpv6(flow, NEIGHBOR_DISCOVERY),
-  multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER) || isIgmp(flow, IGMP_LISTENER),
+  multicastListener: (flow) => isIcmpv6(flow, MULTICAST_LISTENER),
   dhcpClient: (flow) => {
     const { direction, family, srcPort, dstPort, dst } = flow;
     if (flow.protocol !== PROTOCOL_NUMBERS.udp || family === undefined) return false;

@@ -98,11 +98,6 @@ export function isIcmpv6(flow: KnownFlow, types: readonly number[]): boolean {
   );
 }
 
-/** Whether it is IGMP of one of these types. */
-export function isIgmp({ protocol, family, type }: KnownFlow, types: readonly number[]): boolean {
-  return protocol === PROTOCOL_NUMBERS.igmp && family !== 6 && type !== undefined && types.includes(type);
-}
-
 /** A host flow of parsed JSON. Throws a TypeError that says what is wrong. */
 export function hostFlow(raw: unknown, { interfaceGroups }: Config): Flow {
   const flow = parseFlow(raw);

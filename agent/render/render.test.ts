@@ -105,7 +105,6 @@ describe('render', () => {
       'meta l4proto udp goto ingress-udp',
       'icmpv6 type { 133, 134, 135, 136 } accept comment "exemption neighborDiscovery"',
       'icmpv6 type { 130, 131, 132, 143 } accept comment "exemption multicastListener"',
-      'igmp type { 17, 18, 22, 23, 34 } accept comment "exemption multicastListener"',
       'jump ingress-p-all',
     ]);
     assert.deepEqual(lines(given, 'ingress-tcp', config), [

@@ -86,7 +86,6 @@ describe('topology', () => {
       'iifgroup 8 accept comment "from local pods"',
       'icmpv6 type { 133, 134, 135, 136 } accept comment "exemption neighborDiscovery"',
       'icmpv6 type { 130, 131, 132, 143 } accept comment "exemption multicastListener"',
-      'igmp type { 17, 18, 22, 23, 34 } accept comment "exemption multicastListener"',
       'jump nodeport',
     ]);
   });

@@ -1,12 +1,6 @@
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { type Config, EXEMPTIONS, type Exemption } from '../../apis/config.ts';
-import {
-  DHCP,
-  DHCP_ANSWERED_AT,
-  IGMP_LISTENER,
-  MULTICAST_LISTENER,
-  NEIGHBOR_DISCOVERY,
-} from '../../apis/exemptions.ts';
+import { DHCP, DHCP_ANSWERED_AT } from '../../apis/exemptions.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Cidr, FAMILIES, type Family, parseCidr } from '../../lib/net/address.ts';
 import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
@@ -134,10 +128,10 @@ const EXEMPTION_MATCHES: Readonly<
   loopback: (direction) => [[loopback(direction)]],
   // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 fails in
   // both directions.
-  neighborDiscovery: () => [[icmpv6(NEIGHBOR_DISCOVERY)]],
-  // Without reports, a snooping switch stops delivering neighbour solicitations (RFC 2710, RFC
-  // 3810), and of IPv4 the multicasts that the Node listens to (RFC 3376).
-  multicastListener: () => [[icmpv6(MULTICAST_LISTENER)], [{ match: 'igmp', types: IGMP_LISTENER }]],
+  neighborDiscovery: () => [[icmpv6([133, 134, 135, 136])]],
+  // RFC 2710 and RFC 3810: without reports, a snooping switch stops delivering neighbour
+  // solicitations.
+  multicastListener: () => [[icmpv6([130, 131, 132, 143])]],
   dhcpClient: dhcp,
   localPods: (direction, { config, localPods }) =>
     direction === 'ingress' ? [] : localPodsMatches(config, localPods),
@@ -206,7 +200,7 @@ export function baseChains(
     const exempt = exemptions(
       direction,
       known,
-      (name) => !OF_PROTOCOLS.includes(name) && !(name === 'localPods' && isJudged),
+      (name) => PROTOCOL_OF[name] === undefined && !(name === 'localPods' && isJudged),
     );
     const copied = direction === 'ingress' ? ownCopies(config) : { rules: [], chains: [] };
     const toPods = isJudged ? toLocalPods(config, localPods, podIndexes) : [];
@@ -228,25 +222,26 @@ export function baseChains(
   ];
 }
 
-/** The exemptions whose rules are each for packets of one protocol. */
-const OF_PROTOCOLS: readonly Exemption[] = ['neighborDiscovery', 'multicastListener', 'dhcpClient'];
+/** The exemptions that are for packets of one protocol. */
+const PROTOCOL_OF: Readonly<Partial<Record<Exemption, L4Protocol>>> = {
+  neighborDiscovery: 'icmpv6',
+  multicastListener: 'icmpv6',
+  dhcpClient: 'udp',
+};
 
 /**
- * The rules of these exemptions, by protocol. Only such packets are compared
+ * The exemptions that are for packets of one protocol, by protocol. Only such packets are compared
  * with them, as they stand behind the first index's look-up of the protocol (index/dispatch.ts).
  */
 export function protocolExemptions(direction: Direction, config: Config): Map<L4Protocol, NftRule[]> {
   const known = { config, localPods: [], tunnel: [] };
-  const rules = exemptions(direction, known, (name) => OF_PROTOCOLS.includes(name));
-  return Map.groupBy(rules, ({ matches }) => protocolOf(matches));
-}
-
-function protocolOf(matches: readonly Match[]): L4Protocol {
-  for (const match of matches) {
-    if (match.match === 'icmp' || match.match === 'port') return match.protocol;
-    if (match.match === 'igmp') return 'igmp';
-  }
-  throw new Error('the matches of an exemption do not say which protocol they are for');
+  const protocols = new Set(Object.values(PROTOCOL_OF));
+  return new Map(
+    [...protocols].map((protocol) => [
+      protocol,
+      exemptions(direction, known, (name) => PROTOCOL_OF[name] === protocol),
+    ]),
+  );
 }
 
 /** `notFromOutside` includes loopback; tunnel and DHCP end at the Node itself. */

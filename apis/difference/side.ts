@@ -7,7 +7,6 @@ import {
   dropsSpoofed,
   failsafeList,
   failsafePeers,
-  IGMP_LISTENER,
   judgesLocalPods,
   MULTICAST_LISTENER,
   NEIGHBOR_DISCOVERY,
@@ -179,24 +178,24 @@ export function entriesBeforeRules(
 
 /** The flows that are accepted before any rule, whatever the peer is. */
 function exemptBoxes(family: Family, direction: Direction, { exemptions }: Config): Map<number, Box[]> {
-  const { udp, icmpv6, igmp } = PROTOCOL_NUMBERS;
+  const { udp, icmpv6 } = PROTOCOL_NUMBERS;
   const boxes = new Map<number, Box[]>();
   // Answers at an address of the Node are not exempt.
   if (exemptions.dhcpClient && direction === 'egress') {
     const { client, server } = DHCP[family];
     boxes.set(udp, [{ x: [server, server], y: [client, client] }]);
   }
-  const listener = family === 4 ? IGMP_LISTENER : MULTICAST_LISTENER;
-  const types = [
-    ...(exemptions.neighborDiscovery && family === 6 ? NEIGHBOR_DISCOVERY : []),
-    ...(exemptions.multicastListener ? listener : []),
-  ];
-  const protocol = family === 4 ? igmp : icmpv6;
-  const { y } = wholeBox(protocol, direction, family);
-  if (types.length > 0)
-    boxes.set(
-      protocol,
-      types.map((type): Box => ({ x: [type, type], y })),
-    );
+  if (family === 6) {
+    const types = [
+      ...(exemptions.neighborDiscovery ? NEIGHBOR_DISCOVERY : []),
+      ...(exemptions.multicastListener ? MULTICAST_LISTENER : []),
+    ];
+    const { y } = wholeBox(icmpv6, direction, family);
+    if (types.length > 0)
+      boxes.set(
+        icmpv6,
+        types.map((type): Box => ({ x: [type, type], y })),
+      );
+  }
   return boxes;
 }

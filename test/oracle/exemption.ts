@@ -11,7 +11,6 @@ const several = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8'].map(parseCidr)
 const dhcpAnswers = ['255.255.255.255/32', 'fe80::/10'].map(parseCidr);
 const neighborDiscovery = [133, 134, 135, 136];
 const multicastListener = [130, 131, 132, 143];
-const igmpListener = [0x11, 0x12, 0x16, 0x17, 0x22];
 
 /**
  * Builds the test from the configuration and the addresses of the Node. Packets to local pods are
@@ -34,7 +33,7 @@ export function toExemptionTest(
   return (packet) =>
     (isOn('loopback') && isLocal(packet.src) && (isLocal(packet.dst) || isOwnCopy(packet))) ||
     (isOn('neighborDiscovery') && isICMPv6(packet, neighborDiscovery)) ||
-    (isOn('multicastListener') && (isICMPv6(packet, multicastListener) || isListening(packet))) ||
+    (isOn('multicastListener') && isICMPv6(packet, multicastListener)) ||
     (isOn('dhcpClient') && isDhcpClient(packet)) ||
     (!arePodsNamed && goesToLocalPod(packet, config)) ||
     isLeftAlone(packet);
@@ -58,12 +57,6 @@ function closes({ manifest }: OracleRule): boolean {
 function isICMPv6(packet: Packet, types: number[]): boolean {
   if (packet.protocol !== protocolNumbers.icmpv6 || packet.family === 4) return false;
   return packet.icmpType !== undefined && types.includes(packet.icmpType);
-}
-
-/** IGMP is of IPv4 alone. */
-function isListening({ protocol, family, igmpType }: Packet): boolean {
-  if (protocol !== protocolNumbers.igmp || family === 6) return false;
-  return igmpType !== undefined && igmpListener.includes(igmpType);
 }
 
 /** What a Node sends to several machines, it gets itself. */

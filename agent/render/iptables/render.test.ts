@@ -99,7 +99,6 @@ describe('iptables: the rules of a state', () => {
     assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.at(-1), '-j NODEWALL-ingress');
     assert.deepEqual(lines(ruleset, 'NODEWALL-ingress'), [
       '-p tcp -g NODEWALL-ingress-tcp',
-      '-p igmp -m u32 --u32 "0x0>>0x16&0x3c@0x0>>0x18=0x11,0x12,0x16,0x17,0x22" -m comment --comment "exemption multicastListener" -j ACCEPT',
       '-d 255.255.255.255/32 -p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
     ]);
     assert.deepEqual(
@@ -184,7 +183,6 @@ describe('iptables: NodePort rules', () => {
     assert.deepEqual(lines(ruleset, 'NODEWALL-NODEPORT'), [
       '-i lo -m comment --comment "from the node itself" -j RETURN',
       '-m devgroup --src-group 0x8/0x7fffffff -m comment --comment "from local pods" -j RETURN',
-      '-p igmp -m u32 --u32 "0x0>>0x16&0x3c@0x0>>0x18=0x11,0x12,0x16,0x17,0x22" -m comment --comment "exemption multicastListener" -j RETURN',
       `${HTTP} -m set --match-set nodewall-peers-four-h4 src -m comment --comment "p/allow" -j RETURN`,
       `${HTTP} -m comment --comment "p/drop" -j DROP`,
     ]);
