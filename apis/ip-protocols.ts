@@ -60,7 +60,7 @@ export const IP_PROTOCOLS: Readonly<Record<string, number>> = {
   ethernet: 143,
 };
 
-/** IANA's keywords for those three. It has IPIP for 94, which Linux' tunnels of that name are not. */
+/** IANA's keywords for those three. Its IPIP is 94, and no tunnel of Linux. */
 const OTHER_NAMES: Readonly<Record<string, number>> = { ospfigp: 89, 'ipv6-icmp': 58, ipv4: 4 };
 
 /** All names that policies may have, in lower case. */
