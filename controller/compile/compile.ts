@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { apiServerPorts, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import {
@@ -272,17 +273,24 @@ function nodeAddresses(
   return new Map(nodes.map(({ name, addresses }) => [name, addresses]));
 }
 
-/** Returns the same map if no Node with the annotation has changed. */
+/** Returns the same lists, and the same map, where every Node's annotation says the same. */
 function nodePlatforms(
   before: Compiled['platforms'],
   nodes: readonly Node[],
   { removed, added }: ListChange<Node>,
 ): Compiled['platforms'] {
   if ([...removed, ...added].every(({ platform }) => platform === undefined)) return before;
-  const platforms = nodes.flatMap(({ name, platform }) =>
-    platform === undefined ? [] : [[name, platform] as const],
-  );
-  return platforms.length === 0 ? undefined : new Map(platforms);
+  const platforms = new Map<string, NonNullable<Node['platform']>>();
+  let isSame = true;
+  for (const { name, platform } of nodes) {
+    if (platform === undefined) continue;
+    const known = before?.get(name);
+    const isKnown = known !== undefined && isDeepStrictEqual(platform, known);
+    platforms.set(name, isKnown ? known : platform);
+    isSame &&= isKnown;
+  }
+  if (isSame && platforms.size === (before?.size ?? 0)) return before;
+  return platforms.size === 0 ? undefined : platforms;
 }
 
 /** Returns the same list if the ports are unchanged. */
