@@ -112,6 +112,12 @@ const PROTOCOL_SCHEMA: JsonSchema = {
           `: !(self.protocol.lowerAscii() in [${DIVIDED_WORDS.map((name) => `'${name}'`).join(', ')}]))`,
         message: 'groupAddress is not for protocols whose packets have ports or ICMP types',
       },
+      {
+        rule:
+          '!has(self.groupAddress) || !has(self.protocol) || !self.groupAddress.contains(":") || ' +
+          '(type(self.protocol) == int ? self.protocol != 2 : self.protocol.lowerAscii() != "igmp")',
+        message: 'groupAddress of IGMP is an IPv4 multicast address',
+      },
     ],
   },
 };
