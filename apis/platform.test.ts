@@ -6,7 +6,11 @@ describe('the annotation of what a Node needs to carry pods', () => {
     const text = 'udp/8472,tcp/10349-10351,sctp/9,ipip,ipv6,gre,esp,ah,vrrp';
     const { entries, invalid, leftOut } = readPlatform(text);
     assert.deepEqual([platformText(entries), invalid, leftOut], [text, [], 0]);
-    assert.ok(entries.every(({ peers }) => peers === 'nodes'));
+    const others = entries.filter(({ peers }) => peers !== 'nodes');
+    assert.deepEqual(
+      others.map(({ protocol, peers, direction }) => [protocol, peers, direction]),
+      [[112, ['224.0.0.18/32', 'ff02::12/128'], 'egress']],
+    );
   });
 
   it('has nothing of items that say nothing', () => {

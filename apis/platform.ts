@@ -91,9 +91,9 @@ export function readPlatform(text: string): ReadPlatform {
   const entries: PlatformEntry[] = [];
   const invalid: string[] = [];
   for (const item of items.slice(0, MOST_PLATFORM_ENTRIES)) {
-    const entry = readItem(item);
-    if (entry === null) invalid.push(item);
-    else entries.push(entry);
+    const found = readItem(item);
+    if (found.length === 0) invalid.push(item);
+    else entries.push(...found);
   }
   return { entries, invalid, leftOut: Math.max(0, items.length - MOST_PLATFORM_ENTRIES) };
 }
@@ -101,18 +101,25 @@ export function readPlatform(text: string): ReadPlatform {
 const REASON = `annotation ${PLATFORM_ANNOTATION}`;
 const WITH_PORTS = /^(tcp|udp|sctp)\/(\d{1,5})(?:-(\d{1,5}))?$/;
 
-function readItem(item: string): PlatformEntry | null {
+/** Empty: the item says nothing. */
+function readItem(item: string): PlatformEntry[] {
+  if (item === 'vrrp') return vrrpEntries(REASON);
   if (Object.hasOwn(CARRIER_PROTOCOLS, item))
-    return carrierEntry(CARRIER_PROTOCOLS[item as keyof typeof CARRIER_PROTOCOLS], REASON);
+    return [carrierEntry(CARRIER_PROTOCOLS[item as keyof typeof CARRIER_PROTOCOLS], REASON)];
   const [, protocol, from = '', to = from] = WITH_PORTS.exec(item) ?? [];
   const [first, last] = [Number(from), Number(to)];
-  if (protocol === undefined || first < 1 || last < first || last > 65_535) return null;
-  return {
-    protocol: protocol as 'tcp' | 'udp' | 'sctp',
-    ports: [first, last],
-    peers: 'nodes',
-    reason: REASON,
-  };
+  if (protocol === undefined || first < 1 || last < first || last > 65_535) return [];
+  const ports = [first, last] as const;
+  return [{ protocol: protocol as 'tcp' | 'udp' | 'sctp', ports, peers: 'nodes', reason: REASON }];
+}
+
+/** The groups to which VRRP announces (RFC 9568). */
+const VRRP_GROUPS = ['224.0.0.18/32', 'ff02::12/128'];
+
+/** Announcements go to groups, and come from Nodes. */
+export function vrrpEntries(reason: string): PlatformEntry[] {
+  const entry = carrierEntry(CARRIER_PROTOCOLS.vrrp, reason);
+  return [entry, { ...entry, peers: VRRP_GROUPS, direction: 'egress' }];
 }
 
 /** Every packet of an IP protocol, between Nodes. */

@@ -400,6 +400,7 @@ const FIELDS = [
   'isLoopback',
   'isUp',
   'hasQueue',
+  'tunnelPort',
 ] as const satisfies readonly (keyof Link)[];
 
 function isSame(a: Link, b: Link): boolean {

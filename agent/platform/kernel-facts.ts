@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { OpenSocket, SocketQuery } from 'nftables-napi';
 import { FAMILIES, formatAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
+import { errorCode } from '../../lib/sharing/error.ts';
 import type { KernelFacts, PlatformLink, PlatformSocket, WireGuardFacts } from './platform-facts.ts';
 
 type Addon = typeof import('nftables-napi');
@@ -48,7 +49,7 @@ export async function readKernelFacts(
     sockets: await part('sockets', () => openSockets(addon)),
     hasBgpSession: await part('hasBgpSession', () => hasBgpSession(addon)),
     rawProtocols: await part('rawProtocols', rawProtocols),
-    hasIpsecStates: await part('hasIpsecStates', addon.hasIpsecStates),
+    hasIpsecStates: await part('hasIpsecStates', () => hasIpsecStates(addon)),
   };
   return { facts, unread };
 }
@@ -87,6 +88,16 @@ async function openSockets(addon: Addon): Promise<PlatformSocket[]> {
     for await (const one of sockets(addon, { family, protocol: UDP, states: close })) add('udp', one);
   }
   return [...ports.values()];
+}
+
+/** A kernel without IPsec has no states. */
+async function hasIpsecStates(addon: Addon): Promise<boolean> {
+  try {
+    return await addon.hasIpsecStates();
+  } catch (error) {
+    if (errorCode(error) === 'EPROTONOSUPPORT') return false;
+    throw error;
+  }
 }
 
 /** Either end may have opened it: the other one has a port of its own choice. */

@@ -57,11 +57,13 @@ describe('platformEntries', () => {
         .sort();
     assert.deepEqual(found({ hasIpsecStates: true }), ports);
     assert.deepEqual(found({ sockets: [{ protocol: 'udp', port: 500 }] }), ports);
+    assert.deepEqual(found({ sockets: [{ protocol: 'udp', port: 4500 }] }), ['UDP 4500']);
     assert.deepEqual(found({ sockets: [{ protocol: 'tcp', port: 500 }] }), []);
   });
 
   it('has routing protocols', () => {
-    const wanted = ['TCP 179: BGP', 'UDP 3784: BFD', 'VRRP: VRRP, a raw socket'];
+    const groups = 'VRRP of 224.0.0.18/32 ff02::12/128 egress: VRRP, a raw socket';
+    const wanted = ['TCP 179: BGP', 'UDP 3784: BFD', groups, 'VRRP: VRRP, a raw socket'];
     const bfd = { protocol: 'udp', port: 3784 } as const;
     assert.deepEqual(texts({ sockets: [bfd], hasBgpSession: true, rawProtocols: [1, 112] }).sort(), wanted);
     assert.deepEqual(texts({ sockets: [{ protocol: 'tcp', port: 179 }] }), ['TCP 179: BGP']);
@@ -86,5 +88,14 @@ describe('platformEntries', () => {
     assert.deepEqual(texts({ links }), ['UDP 8472: vxlan vx0, vxlan vx1, vxlan vx2, vxlan vx3 and 2 more']);
     const many = Array.from({ length: 300 }, (_, i) => link('vxlan', 1000 + i));
     assert.equal(texts({ links: many }).length, MOST_PLATFORM_ENTRIES);
+    const endpoints = Array.from({ length: 300 }, (_, i) => ({ address: '192.0.2.1', port: 1000 + i }));
+    const wireGuard = [{ name: 'wg0', port: 51820, endpoints }];
+    const found = texts({ wireGuard, links: [link('vxlan', 8472), link('ipip')] });
+    assert.deepEqual(found.slice(0, 3).sort(), [
+      'IPIP: ipip ipip0',
+      'UDP 51820: wireguard wg0',
+      'UDP 8472: vxlan vxlan0',
+    ]);
+    assert.equal(found.length, MOST_PLATFORM_ENTRIES);
   });
 });

@@ -5,6 +5,7 @@ import {
   carrierEntry,
   MOST_PLATFORM_ENTRIES,
   type PlatformEntry,
+  vrrpEntries,
 } from '../../apis/platform.ts';
 import { PLATFORM_PROGRAMS } from './platform-programs.ts';
 
@@ -80,8 +81,8 @@ export function isTunnel({ kind, tunnelPort }: Pick<Link, 'kind' | 'tunnelPort'>
 }
 
 /**
- * The entries that follow from what the kernel says (docs/semantics.md section 2.4), sorted, each
- * once, with their origins.
+ * The entries that follow from what the kernel says (docs/semantics.md section 2.4), each once, in
+ * a fixed order, with their origins.
  */
 export function platformEntries(facts: KernelFacts): PlatformEntry[] {
   const found = [
@@ -92,12 +93,17 @@ export function platformEntries(facts: KernelFacts): PlatformEntry[] {
     ...ofPrograms(facts.sockets),
   ];
   const same = Map.groupBy(found, (entry) => JSON.stringify({ ...entry, reason: '' }));
+  // Those for Nodes first, lest WireGuard's peers, which choose their ports, crowd them out.
   return [...same]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .sort(([a, [one]], [b, [other]]) => rankOf(one) - rankOf(other) || (a < b ? -1 : 1))
     .slice(0, MOST_PLATFORM_ENTRIES)
     .flatMap(([, [first, ...others]]) =>
       first === undefined ? [] : [{ ...first, reason: reasonsOf([first, ...others]) }],
     );
+}
+
+function rankOf(entry: PlatformEntry | undefined): number {
+  return (entry?.peers === 'nodes' ? 0 : 2) + (entry?.direction === undefined ? 0 : 1);
 }
 
 function reasonsOf(entries: readonly PlatformEntry[]): string {
@@ -142,13 +148,16 @@ function addressesOf(endpoints: WireGuardFacts['endpoints']): string[] {
   return [...new Set(endpoints.map(({ address }) => address))].sort();
 }
 
-/** A program that negotiates keys has no states before its peers have answered. */
+/**
+ * A program that negotiates keys has no states before its peers have answered. It listens at 500,
+ * which takes a privilege; anybody may listen at 4500.
+ */
 function ofIpsec({ sockets, hasIpsecStates }: KernelFacts): PlatformEntry[] {
   const isAt = (wanted: number): boolean =>
     sockets.some(({ protocol, port }) => protocol === 'udp' && port === wanted);
-  const listens = IKE_PORTS.some(isAt);
-  if (!hasIpsecStates && !listens) return [];
-  const reason = hasIpsecStates ? 'IPsec states (xfrm)' : 'IKE, a socket at UDP 500 or 4500';
+  const [ike, inUdp] = IKE_PORTS;
+  if (!hasIpsecStates && !isAt(ike)) return isAt(inUdp) ? [udp(inUdp, 'a socket at UDP 4500')] : [];
+  const reason = hasIpsecStates ? 'IPsec states (xfrm)' : 'IKE, a socket at UDP 500';
   return [
     ...[esp, ah].map((protocol) => carrierEntry(protocol, reason)),
     ...IKE_PORTS.map((port) => udp(port, reason)),
@@ -161,7 +170,7 @@ function ofRouting({ sockets, hasBgpSession, rawProtocols }: KernelFacts): Platf
   return [
     ...(hasBgp ? [{ protocol: 'tcp', ports: [BGP, BGP], peers: 'nodes', reason: 'BGP' } as const] : []),
     ...bfd.map(({ port }) => udp(port, 'BFD')),
-    ...(rawProtocols.includes(vrrp) ? [carrierEntry(vrrp, 'VRRP, a raw socket')] : []),
+    ...(rawProtocols.includes(vrrp) ? vrrpEntries('VRRP, a raw socket') : []),
   ];
 }
 

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
 import { apiServerPorts, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import {
@@ -285,7 +284,7 @@ function nodePlatforms(
   for (const { name, platform } of nodes) {
     if (platform === undefined) continue;
     const known = before?.get(name);
-    const isKnown = known !== undefined && isDeepStrictEqual(platform, known);
+    const isKnown = known !== undefined && JSON.stringify(platform) === JSON.stringify(known);
     platforms.set(name, isKnown ? known : platform);
     isSame &&= isKnown;
   }

@@ -4,6 +4,7 @@ import type { Leaf } from '../../apis/difference/entry.ts';
 import type { NodeGroup, Row } from '../../apis/difference/row.ts';
 import { type NumberedRow, withPeers } from '../../apis/difference/rows.ts';
 import { commonFamilies, StateDifference, type StatePair } from '../../apis/difference/state-difference.ts';
+import { platformText } from '../../apis/platform.ts';
 import { type Address, type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Interval } from '../../lib/net/interval.ts';
 import { valuesDigest } from '../../lib/sharing/hash.ts';
@@ -223,8 +224,8 @@ function closed(row: NumberedRow, own: readonly Address[], families: readonly Fa
 }
 
 /**
- * Divides nodes by the rules that apply to them, and by the families of their addresses. Cost: the
- * size of all different spans.
+ * Divides nodes by the rules that apply to them, by the families of their addresses, and by what
+ * carries their pods. Cost: the size of all different spans.
  */
 export function nodeClasses(nodes: readonly string[], states: readonly Compiled[]): string[][] {
   const classOf = new Map(nodes.map((node) => [node, 0]));
@@ -240,8 +241,9 @@ export function nodeClasses(nodes: readonly string[], states: readonly Compiled[
       classOf.set(node, part);
     }
   };
-  for (const { nodeAddresses, policies } of states) {
+  for (const { nodeAddresses, platforms, policies } of states) {
     split(nodes, (node) => familiesOf(nodeAddresses.get(node) ?? []));
+    if (platforms !== undefined) split(nodes, (node) => platformText(platforms.get(node) ?? []));
     for (const span of new Set(policies.flatMap(({ spans }) => spans))) split(span);
   }
   return [...Map.groupBy(nodes, (node) => classOf.get(node)).values()];

@@ -53,13 +53,20 @@ function toPort(text: string): number {
  */
 export function toFailsafeTest(config: OracleConfig, cluster: Cluster, node: ClusterNode): FailsafeTest {
   const platform = config.failsafe?.platform === false ? [] : toPlatform(node.platform);
+  const announced = platform.some(({ protocol }) => protocol === 'vrrp')
+    ? [{ protocol: 'vrrp', peers: ['224.0.0.18/32', 'ff02::12/128'] }]
+    : [];
   const clusterPorts = [...apiServer('nodes', cluster), ...nodePorts];
   const lists = {
     ingress: [
       ...(config.failsafe?.ingress ?? [...clusterPorts, ...apiServer('controllers', cluster)]),
       ...platform,
     ],
-    egress: [...(config.failsafe?.egress ?? [...clusterPorts, ...controllerPorts, ...dns]), ...platform],
+    egress: [
+      ...(config.failsafe?.egress ?? [...clusterPorts, ...controllerPorts, ...dns]),
+      ...platform,
+      ...announced,
+    ],
   };
   const tests = {
     ingress: lists.ingress.map((entry) => toEntryTest(entry, cluster)),
