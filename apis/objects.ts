@@ -71,8 +71,11 @@ export interface Node {
    * first, and source Node uses them. Read only where egress objects are; absent if there are none.
    */
   readonly internalAddresses?: readonly string[];
-  /** It has the taint that the configuration names (startupTaint). Absent: it has not. */
-  readonly isStarting?: true;
+  /**
+   * When the Node was made (ISO 8601; '': not known), if it has the taint that the configuration
+   * names (startupTaint). Absent: it has not.
+   */
+  readonly startsSince?: string;
   /** Read only where egress objects are; absent if the object has none (manifests). */
   readonly uid?: string;
   /**

@@ -76,7 +76,7 @@ export function validateNode(
   const { inside, outside } = split(unique(addresses), nodeCIDRs, found);
   const ignored = outside.length === 0 ? {} : { ignoredAddresses: outside };
   const counted = limited(inside, found);
-  const starting = hasTaint(raw, startupTaint) ? ({ isStarting: true } as const) : {};
+  const starting = hasTaint(raw, startupTaint) ? { startsSince: creationOf(raw) } : {};
   const carried = platform.length === 0 ? {} : { platform };
   const more = { ...ignored, ...carried, ...networks, ...starting };
   const node: Node = { kind: 'Node', name, labels, addresses: counted, ...more };
@@ -113,6 +113,11 @@ function platformAt(value: unknown, found: Findings): readonly PlatformEntry[] {
   }
   if (leftOut > 0) found.warning(path, `has too many entries; ${leftOut} are left out`);
   return entries;
+}
+
+function creationOf(raw: FieldMap): string {
+  const time = asFields(raw.metadata)?.creationTimestamp;
+  return typeof time === 'string' ? time : '';
 }
 
 /** A Node without the condition, as in manifests, counts as ready. */

@@ -8,7 +8,13 @@ import { StartupTaints } from './startup-taints.ts';
 
 const KEY = 'nodewall.io/agent-not-ready';
 const GPU = { key: 'gpu', effect: 'NoSchedule' };
-const NODE: Node = { kind: 'Node', name: 'n1', labels: {}, addresses: [], isStarting: true };
+const NODE: Node = {
+  kind: 'Node',
+  name: 'n1',
+  labels: {},
+  addresses: [],
+  startsSince: '1970-01-01T00:00:00Z',
+};
 const PATH = '/api/v1/nodes/n1';
 
 function specOf({ objects }: FakeKubeApi): { readonly taints: readonly object[] } {
@@ -94,6 +100,16 @@ describe('startup taints', () => {
     assert.equal(api.requests.length, 0);
   });
 
+  it('stay on a Node of which only a machine of the same name has reported, before it was made', async () => {
+    const { taints, report, after } = await bed();
+    report();
+    await after(10_000);
+    taints.publish([{ ...NODE, startsSince: '1970-01-01T00:00:05Z' }]);
+    assert.equal((await after()).length, 3);
+    report();
+    assert.deepEqual(await after(), [GPU]);
+  });
+
   it('are removed where there is nothing to enforce', async () => {
     const { taints, report, after } = await bed();
     report({ enabled: false });
@@ -121,7 +137,13 @@ describe('startup taints', () => {
     api.before = ({ method }) => {
       if (method === 'PATCH' && ++patches < 3) throw new Error('no');
     };
-    report();
+    for (let i = 0; i < 10; i++) {
+      report();
+      taints.publish([NODE]);
+    }
+    await after(150);
+    taints.publish([NODE]);
+    assert.equal(warnings.length, 1, 'it waits after a failure');
     assert.deepEqual(await after(3000), []);
     assert.equal(warnings.length, 2);
   });

@@ -36,8 +36,8 @@ interface TaintedNode {
 export class StartupTaints {
   readonly #options: StartupTaintsOptions;
   readonly #queue: WorkQueue;
-  /** The Nodes that have the taint. */
-  #tainted: ReadonlySet<string> = new Set();
+  /** When the Nodes that have the taint were made (milliseconds since 1970), by name. */
+  #tainted: ReadonlyMap<string, number> = new Map();
   #leads = false;
   #isGateOff = false;
 
@@ -47,21 +47,25 @@ export class StartupTaints {
       clock: options.clock,
       between: BETWEEN,
       waits: WAITS,
+      failsAsOne: true,
       work: (node) => this.#remove(node),
     });
   }
 
   publish(nodes: readonly Node[]): void {
     if (this.#options.taint === '') return;
-    const tainted = nodes.filter(({ isStarting }) => isStarting);
-    this.#tainted = new Set(tainted.map(({ name }) => name));
-    for (const name of this.#tainted) this.#look(name);
+    this.#tainted = new Map(
+      nodes.flatMap(({ name, startsSince }) =>
+        startsSince === undefined ? [] : [[name, Date.parse(startsSince) || 0] as const],
+      ),
+    );
+    this.#lookAtAll();
   }
 
   /** The value of the feature gate NodeNetworkPolicy. */
   gate(value: GateValue): void {
     this.#isGateOff = value !== true;
-    for (const name of this.#tainted) this.#look(name);
+    this.#lookAtAll();
   }
 
   /** The node has reported. */
@@ -72,22 +76,30 @@ export class StartupTaints {
   async lead(leads: boolean): Promise<void> {
     this.#leads = leads;
     if (!leads) return this.#queue.clear();
-    for (const name of this.#tainted) this.#look(name);
+    this.#lookAtAll();
   }
 
+  #lookAtAll(): void {
+    for (const name of this.#tainted.keys()) this.#look(name);
+  }
+
+  /** One that waits after a failure goes on waiting. */
   #look(node: string): void {
-    if (this.#leads && this.#isReady(node)) this.#queue.add(node, node);
+    if (this.#leads && !this.#queue.has(node) && this.#isReady(node)) this.#queue.add(node, node);
   }
 
+  /** A report from before the Node was made is of another machine that had its name. */
   #isReady(node: string): boolean {
     const report = this.#options.report(node);
+    const since = this.#tainted.get(node);
+    if (report === null || since === undefined || Date.parse(report.time) < since) return false;
     const phase = nodePhase(report, this.#options.clock.date().getTime());
     return phase === 'Enforced' || (phase === 'Disabled' && this.#isGateOff);
   }
 
   async #remove(name: string): Promise<void> {
     const { taint, request, log } = this.#options;
-    if (!this.#leads || !this.#tainted.has(name) || !this.#isReady(name)) return;
+    if (!this.#leads || !this.#isReady(name)) return;
     const path = `/api/v1/nodes/${encodeURIComponent(name)}`;
     try {
       const node = await orNull(request<TaintedNode>({ method: 'GET', path }));
