@@ -65,6 +65,12 @@ describe('the status of an egress policy', () => {
     assert.deepEqual(status.owners, [owner]);
   });
 
+  it('has the addresses of an interface, which only its nodes know', () => {
+    const { said } = of({ source: 'Node', interface: 'eth1' });
+    const message = "The policy has the addresses of eth1 of its gateway's nodes.";
+    assert.deepEqual([said[1]?.status, said[1]?.message], ['True', message]);
+  });
+
   it('says why it has no address', () => {
     assert.equal(of({ source: 'Node' }, () => 'NotReady').said[1]?.reason, 'NoReadyNode');
     const { said } = policyStatus({

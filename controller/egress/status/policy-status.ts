@@ -93,6 +93,15 @@ function allocated(
     const path = paths?.[family];
     return path?.kind === 'unavailable' ? [path.reason] : [];
   });
+  const used = FAMILIES.flatMap((family) => {
+    const path = paths?.[family];
+    return path?.kind === 'node' && path.interface !== null ? [path.interface] : [];
+  });
+  const [only] = used;
+  if (addresses.length === 0 && only !== undefined && !reasons.includes('no-address')) {
+    const message = `The policy has the addresses of ${only} of its gateway's nodes.`;
+    return { type, status: 'True', reason: 'Allocated', message };
+  }
   if (addresses.length > 0 && !reasons.includes('no-address'))
     return { type, status: 'True', reason: 'Allocated', message: `The policy has ${addresses.join(', ')}.` };
   if (reasons.includes('no-address') && held.length > 0) {
