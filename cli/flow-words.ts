@@ -175,6 +175,12 @@ function toProtocol(text: string): string | number {
   return /^\d+$/.test(text) ? Number(text) : text.toLowerCase();
 }
 
+/** A record has the number where a line of it has the name. */
+function loggedProtocol(text: string): string | number {
+  const protocol = toProtocol(text);
+  return Object.hasOwn(PROTOCOL_NUMBERS, protocol) ? protocol : (namedProtocolNumber(protocol) ?? protocol);
+}
+
 function checkedProtocol(text: string): string | number {
   const protocol = toProtocol(text);
   const number = namedProtocolNumber(protocol);
@@ -294,7 +300,7 @@ function ofLogText(line: string): RecordedFields | null {
   const asked = words[arrow + 2] === '(for' ? toEnd(words[arrow + 3]?.replace(/\)$/, '') ?? '') : undefined;
   return present({
     direction: words[start],
-    protocol: toProtocol(protocol),
+    protocol: loggedProtocol(protocol),
     [protocol === 'igmp' ? 'igmpType' : 'icmpType']: toNumber(type),
     icmpCode: toNumber(code),
     src: src.address,

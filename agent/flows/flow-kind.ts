@@ -1,5 +1,6 @@
 import type { Config } from '../../apis/config.ts';
 import { type Flow, PROTOCOL_NUMBERS, type Verdict } from '../../apis/flow.ts';
+import { namedProtocolNumber } from '../../apis/ip-protocols.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
@@ -258,9 +259,7 @@ export function toFlowFilter(options: FlowFilterOptions, now: number): FlowFilte
 }
 
 function protocolNumber(text: string): number {
-  const named = Object.entries(PROTOCOL_NUMBERS).find(([name]) => name === text.toLowerCase());
-  if (named !== undefined) return named[1];
-  const number = wholeNumber('protocol', text);
+  const number = namedProtocolNumber(text) ?? wholeNumber('protocol', text);
   if (number <= 255) return number;
   throw new CommandError(EXIT.usage, `protocol: ${number}: must be at most 255`);
 }

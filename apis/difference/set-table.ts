@@ -37,6 +37,7 @@ export class SetTable {
   readonly #numbers = [...CARRIERS];
   /** Destinations of IPv6, in the order of their numbers. */
   readonly #destinations: Address[] = [];
+  readonly #destinationNumbers = new Map<bigint, number>();
   #classes: Readonly<Record<4 | 6, readonly Part[]>> | null = null;
   #count = 0;
 
@@ -81,9 +82,11 @@ export class SetTable {
   destinationNumber(text: string): number {
     const { family, value } = addressOf(text);
     if (family === 4) return ipv4Number(text);
-    const known = this.#destinations.findIndex((one) => one.value === value);
-    const at = known === -1 ? this.#destinations.push({ family, value }) - 1 : known;
-    return OTHER_DESTINATION + 1 + at;
+    const known = this.#destinationNumbers.get(value);
+    if (known !== undefined) return known;
+    const number = OTHER_DESTINATION + this.#destinations.push({ family, value });
+    this.#destinationNumbers.set(value, number);
+    return number;
   }
 
   /** The addresses that such numbers stand for, FIRST-LAST. */
