@@ -77,7 +77,7 @@ describe('nodewall explain of egress flows', function () {
       [first.verdict, second.verdict, fourth.verdict, fourth.reason],
       ['Gateway', 'Allow', 'Drop', 'unknown-pod'],
     );
-    assert.equal(third.error, '-:3: pod: there is no running pod shop/none in the manifests');
+    assert.equal(third.error, 'standard input:3: pod: there is no running pod shop/none in the manifests');
     assert.match(stderr, /there is no running pod shop\/none/);
     assert.equal(status, 1);
     const without = await run(args, { stdin });

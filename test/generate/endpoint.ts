@@ -122,11 +122,12 @@ function podBehind(ip: string, metadata: ServiceReference): fc.Arbitrary<PodMani
     const status = { phase, podIPs: [{ ip }] };
     return [{ apiVersion: 'v1', kind: 'Pod', metadata: own, spec, status }];
   };
+  const elsewhere = { name: `${metadata.namespace}-${metadata.name}`, namespace: 'infra' };
   return weighted<PodManifest[]>(
     [6, fc.constant(at(metadata, 'Running'))],
     [2, fc.constant(at(metadata, 'Running', true))],
     [1, fc.constant(at(metadata, 'Failed'))],
-    [1, fc.constant(at({ ...metadata, namespace: 'infra' }, 'Running'))],
+    [1, fc.constant(at(elsewhere, 'Running'))],
     [2, fc.constant([])],
   );
 }

@@ -180,6 +180,7 @@ const PROTOCOLS: Readonly<Record<string, number>> = {
   gre: 47,
   esp: 50,
   ah: 51,
+  ipv6: 41,
   'ipv6-icmp': 58,
   ospf: 89,
   vrrp: 112,
