@@ -138,11 +138,8 @@ describe('objects in use are deleted, on a real API server', function () {
       });
       assert.equal(code, 0, stderr);
       assert.equal(stdout.trim().split('\n').length, names.length);
-      assert.equal(
-        stderr.includes('goes on with its last definition'),
-        title !== 'what uses it first',
-        stderr,
-      );
+      // The webhook may not have seen the deletion of the users yet, and warn of them.
+      if (title !== 'what uses it first') assert.match(stderr, /goes on with its last definition/);
       assert.equal((await cluster.kubectl(['get', 'ngr,ncnp,ncg,ntier', '-o', 'name'])).stdout, '');
     });
 
