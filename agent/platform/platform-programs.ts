@@ -4,17 +4,18 @@ interface PlatformProgram {
   readonly protocol: 'tcp' | 'udp';
   /** Inclusive. */
   readonly ports: readonly [first: number, last: number];
-  /** The page of its makers that names the port. */
+  /** A page of its makers about its ports. */
   readonly source: string;
 }
 
+const HUBBLE = 'https://docs.cilium.io/en/stable/observability/hubble/setup/';
 const CILIUM = 'https://docs.cilium.io/en/stable/operations/system_requirements/#firewall-rules';
 const ANTREA = 'https://github.com/antrea-io/antrea/blob/main/docs/network-requirements.md';
-const CALICO = 'https://docs.tigera.io/calico/latest/getting-started/kubernetes/requirements';
+const CALICO = 'https://docs.tigera.io/calico/latest/reference/host-endpoints/failsafe';
 const RKE2 = 'https://docs.rke2.io/install/requirements#networking';
 const KONNECTIVITY = 'https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity/';
 const METALLB = 'https://metallb.io/#requirements';
-const KUBE_OVN = 'https://kubeovn.github.io/docs/stable/en/start/prepare/';
+const OVN = 'https://github.com/ovn-org/ovn-kubernetes/blob/master/FAQ.md';
 const WEAVE = 'https://github.com/weaveworks/weave/blob/master/site/kubernetes/kube-addon.md';
 const MICROK8S = 'https://microk8s.io/docs/services-and-ports';
 
@@ -28,7 +29,7 @@ const MICROK8S = 'https://microk8s.io/docs/services-and-ports';
  */
 export const PLATFORM_PROGRAMS: readonly PlatformProgram[] = [
   { program: "Cilium's health checks", protocol: 'tcp', ports: [4240, 4240], source: CILIUM },
-  { program: "Cilium's Hubble server", protocol: 'tcp', ports: [4244, 4244], source: CILIUM },
+  { program: "Cilium's Hubble server", protocol: 'tcp', ports: [4244, 4244], source: HUBBLE },
   { program: "Cilium's mutual authentication", protocol: 'tcp', ports: [4250, 4250], source: CILIUM },
   { program: "Antrea's controller and agents", protocol: 'tcp', ports: [10349, 10351], source: ANTREA },
   { program: "Antrea's agents", protocol: 'udp', ports: [10351, 10351], source: ANTREA },
@@ -37,7 +38,7 @@ export const PLATFORM_PROGRAMS: readonly PlatformProgram[] = [
   { program: 'konnectivity', protocol: 'tcp', ports: [8132, 8132], source: KONNECTIVITY },
   { program: "MetalLB's speakers", protocol: 'tcp', ports: [7946, 7946], source: METALLB },
   { program: "MetalLB's speakers", protocol: 'udp', ports: [7946, 7946], source: METALLB },
-  { program: "OVN's databases", protocol: 'tcp', ports: [6641, 6644], source: KUBE_OVN },
+  { program: "OVN's databases", protocol: 'tcp', ports: [6641, 6644], source: OVN },
   { program: 'Weave Net', protocol: 'tcp', ports: [6783, 6783], source: WEAVE },
   { program: 'Weave Net', protocol: 'udp', ports: [6783, 6784], source: WEAVE },
   { program: "MicroK8s' dqlite", protocol: 'tcp', ports: [19001, 19001], source: MICROK8S },

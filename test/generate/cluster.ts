@@ -65,7 +65,7 @@ function node(plan?: AddressPlan): fc.Arbitrary<NodeManifest> {
     );
 }
 
-/** What the Node needs to carry pods; the aims of aim.ts come close. */
+/** The annotation for carrying pods; the aims of aim.ts come close. */
 function platform(): fc.Arbitrary<string> {
   const ports = ['udp/8472', 'udp/51820', 'tcp/10349-10351', 'tcp/4240', 'sctp/36412'];
   const item = weighted(

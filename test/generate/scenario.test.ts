@@ -275,7 +275,7 @@ describe('scenario', () => {
       for (const { direction, src = '', dst = '', protocol, srcPort, dstPort, icmpType, icmpCode } of flows) {
         const [remote, local] = direction === 'ingress' ? [src, dst] : [dst, src];
         assert.ok(clients.has(remote) && own.has(local), `${src} to ${dst}`);
-        // Of a protocol without ports and types, a packet needs nothing more.
+        // A protocol without ports and types needs nothing more.
         if (typeof protocol === 'number' && protocol !== 2) continue;
         const numbers = String(protocol).startsWith('icmp') ? [icmpType, icmpCode] : [srcPort, dstPort];
         assert.ok(

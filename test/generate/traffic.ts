@@ -111,7 +111,7 @@ function wholeTraffic(number: number, groupAddress?: string | null): fc.Arbitrar
         ? weighted<string | undefined>([6, none], [1, other])
         : weighted<string | undefined>([6, fc.constant(groupAddress)], [1, other], [2, none]);
   return fc.record({ protocol, group }).map((drawn) => {
-    // Of IPv6 that is an extension header.
+    // In IPv6 it is an extension header.
     const families: (4 | 6)[] = drawn.protocol === 0 ? [4] : [4, 6];
     const to = drawn.group?.includes(':') ? 6 : 4;
     if (drawn.group === undefined || !families.includes(to)) return { families, protocol: drawn.protocol };

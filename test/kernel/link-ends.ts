@@ -6,7 +6,7 @@ import type { WireGuardEnd } from './generic-netlink-child.ts';
 import { INSIDE, type LinkKind, UNDERLAY, WIREGUARD_PORT } from './link-kinds.ts';
 
 const CHILD = join(import.meta.dirname, 'generic-netlink-child.ts');
-/** What ip says of a kind that the kernel lacks. */
+/** Messages of ip about a kind that the kernel lacks. */
 const LACKING = /Unknown device type|not supported/i;
 
 /** `nic`, with the addresses of the underlay, and `eth1`. */
@@ -34,7 +34,7 @@ export async function makeLink(node: Namespace, peer: Namespace, link: LinkKind)
     throw error;
   }
   if (link.kind === 'wireguard') await giveKeys(node, peer, link);
-  // What is not bound to a VRF hears from it too.
+  // Sockets that are not bound to a VRF hear from it too.
   if (!link.isDefault) await node.run(['sysctl', '-qw', 'net.ipv4.tcp_l3mdev_accept=1']);
   for (const [namespace, name, end] of [
     [node, link.name, 'node'],

@@ -25,7 +25,7 @@ const net = require('node:net');
 require('node:dgram').createSocket('udp4').bind(3784, '0.0.0.0', () =>
   net.createServer().listen(5473, '127.0.0.1', () =>
     net.connect(179, process.argv[1], () => console.log('up'))));`;
-/** What comes out of the tunnel may go on to the pod. */
+/** Packets that come out of the tunnel may go on to the pod. */
 const FORWARDED =
   'xfrm policy add dir fwd src 198.18.0.0/24 dst 198.18.0.0/24 ' +
   `tmpl src ${UNDERLAY.peer} dst ${UNDERLAY.node} proto esp reqid 7 mode tunnel if_id 7`;

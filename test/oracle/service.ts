@@ -73,7 +73,7 @@ function matchesProtocol(protocol: ProtocolManifest, packet: Packet): boolean {
   throw new Error('an empty item of protocols');
 }
 
-/** Of names, those that the generators use and a few more: IANA's numbers. */
+/** IANA's numbers of the names that the generators use, and of a few more. */
 const writtenNumbers: Readonly<Record<string, number>> = {
   ...protocolNumbers,
   ipip: 4,

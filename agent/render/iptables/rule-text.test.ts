@@ -109,7 +109,7 @@ describe('the text of a rule', () => {
       '-m u32 --u32 "0x6&0xff=0x0" -j DROP',
       ...['ipencap', 'ah', 'vrrp', '253'].map((name) => `-p ${name} -j DROP`),
     ]);
-    // Of IPv6, extension headers are no protocol, but for AH.
+    // Extension headers of IPv6 are no protocol, but for AH.
     assert.deepEqual(l4([0, 43, 44, 51, 60, 112], 6), ['-m ah -j DROP', '-p vrrp -j DROP']);
   });
 

@@ -8,7 +8,7 @@ interface TaintedNode {
   readonly spec: { readonly taints?: readonly { readonly key: string }[] };
 }
 
-/** Of one controller that knows a startup taint, and agents that run. */
+/** One controller knows a startup taint, and agents run. */
 describe('a startup taint, on a real API server', function () {
   this.timeout(60_000);
   const begun = simulated.use();
