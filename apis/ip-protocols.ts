@@ -1,5 +1,3 @@
-import type { NetworkPolicyPort, Rule } from './objects.ts';
-
 /**
  * IP protocols by name. The names are IANA's keywords in lower case (registry protocol-numbers),
  * for OSPF, ICMPv6 and IP in IP those that people write (`ospf`, `icmpv6`, `ipip`).
@@ -91,20 +89,6 @@ export function writtenProtocol(number: number): string | number {
 /** For people: `gre`, or `protocol 253` where there is no name. */
 export function ipProtocolText(number: number): string {
   return NAMES.get(number) ?? `protocol ${number}`;
-}
-
-const WITH_PORTS = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' } as const;
-
-/** The ports that a rule names; of a protocol with ports among `protocols` that is every port. */
-export function namedPorts({
-  ports = [],
-  protocols = [],
-}: Pick<Rule, 'ports' | 'protocols'>): readonly NetworkPolicyPort[] {
-  const whole = protocols.flatMap(({ protocol }) => {
-    const number = protocol === undefined ? undefined : namedProtocolNumber(protocol);
-    return number === 6 || number === 17 || number === 132 ? { protocol: WITH_PORTS[number] } : [];
-  });
-  return [...ports, ...whole];
 }
 
 /**

@@ -2,6 +2,7 @@
  * The platform's entries of the failsafe list (docs/semantics.md section 2.4): what a Node needs to
  * carry pods, as its agent found it in the kernel, or as an annotation of the Node says.
  */
+import { ipProtocolName } from './ip-protocols.ts';
 
 type Direction = 'ingress' | 'egress';
 
@@ -28,16 +29,12 @@ export const MOST_PLATFORM_ENTRIES = 256;
 /** IP protocols without ports that carry pods' packets, or addresses of Nodes, by number. */
 export const CARRIER_PROTOCOLS = { ipip: 4, ipv6: 41, gre: 47, esp: 50, ah: 51, vrrp: 112 } as const;
 
-const CARRIER_NAMES: ReadonlyMap<number, string> = new Map(
-  Object.entries(CARRIER_PROTOCOLS).map(([name, number]) => [number, name]),
-);
-
 /** `TCP 6443`, `UDP 3784-3785`, `GRE`. */
 export function entryText({
   protocol,
   ports: [first, last],
 }: Pick<PlatformEntry, 'protocol' | 'ports'>): string {
-  if (typeof protocol === 'number') return (CARRIER_NAMES.get(protocol) ?? String(protocol)).toUpperCase();
+  if (typeof protocol === 'number') return ipProtocolName(protocol).toUpperCase();
   const ports = first === 0 && last === 65535 ? 'every port' : portsText([first, last]);
   return `${protocol.toUpperCase()} ${ports}`;
 }
@@ -61,7 +58,7 @@ export interface PlatformRow {
 
 export function platformRows(entries: readonly PlatformEntry[]): PlatformRow[] {
   return entries.map(({ protocol, ports, peers, reason }) => {
-    const name = typeof protocol === 'number' ? (CARRIER_NAMES.get(protocol) ?? String(protocol)) : protocol;
+    const name = ipProtocolName(protocol);
     const entry = typeof protocol === 'number' ? name : `${name}/${portsText(ports)}`;
     return { entry, ...(peers === 'nodes' ? {} : { addresses: peers.length }), reason };
   });

@@ -1,9 +1,9 @@
 import { FAMILIES, type Family, familyOf } from '../../lib/net/address.ts';
 import { isDenial } from '../compiled.ts';
 import type { FailsafeEntry } from '../config.ts';
-import { namedPorts } from '../ip-protocols.ts';
 import type { ClusterNetworkPolicySpec, NetworkPolicyPeer, Rule } from '../objects.ts';
 import { type FieldPath, type Findings, formatPath } from './problem.ts';
+import { namedPorts } from './service.ts';
 
 /**
  * Warns of the peers of Allow rules that others than the administrator can join: pods by their

@@ -1,6 +1,6 @@
 import { parseAddress } from '../../lib/net/address.ts';
 import { IP_PROTOCOLS, namedProtocolNumber, PROTOCOL_WORDS } from '../ip-protocols.ts';
-import type { ApiGroup, NetworkPolicyPort, NetworkPolicyProtocol } from '../objects.ts';
+import type { ApiGroup, NetworkPolicyPort, NetworkPolicyProtocol, Rule } from '../objects.ts';
 import { ATOMIC_OBJECT, MOST, presentCount } from '../schema/crd-parts.ts';
 import { choiceField, listField, objectField, textField, wholeField } from '../schema/fields.ts';
 import {
@@ -227,4 +227,18 @@ export function toPort(port: NetworkPolicyPort): NetworkPolicyPort {
 
 export function toProtocol(protocol: NetworkPolicyProtocol): NetworkPolicyProtocol {
   return structuredClone(protocol);
+}
+
+const WITH_PORTS = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' } as const;
+
+/** The ports that a rule names; of a protocol with ports among `protocols` that is every port. */
+export function namedPorts({
+  ports = [],
+  protocols = [],
+}: Pick<Rule, 'ports' | 'protocols'>): readonly NetworkPolicyPort[] {
+  const whole = protocols.flatMap(({ protocol }) => {
+    const number = protocol === undefined ? undefined : namedProtocolNumber(protocol);
+    return number === 6 || number === 17 || number === 132 ? { protocol: WITH_PORTS[number] } : [];
+  });
+  return [...ports, ...whole];
 }

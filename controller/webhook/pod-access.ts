@@ -1,7 +1,6 @@
 import { isDenial } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import { apiServerSlices, CONTROLLER_ACCOUNT, NODE_LOCAL_DNS } from '../../apis/control-plane.ts';
-import { namedPorts } from '../../apis/ip-protocols.ts';
 import type {
   ClusterNetworkPolicy,
   ClusterObjects,
@@ -13,6 +12,7 @@ import type {
 } from '../../apis/objects.ts';
 import { BASELINE_PRIORITY, comparePlace, type EvaluationPosition } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/metadata.ts';
+import { namedPorts } from '../../apis/validate/service.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { directPeers, type FamilyOf, nodeSelectors } from '../compile/address-set.ts';
 import { placeOfPolicy } from '../compile/policy-rules.ts';

@@ -1,7 +1,6 @@
 import { isDenial } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import { overlaps } from '../../apis/difference/service-space.ts';
-import { namedPorts } from '../../apis/ip-protocols.ts';
 import type {
   ClusterNetworkPolicy,
   ClusterObjects,
@@ -13,6 +12,7 @@ import type {
 } from '../../apis/objects.ts';
 import { entryText } from '../../apis/platform.ts';
 import { KUBELET_ADVICE, namesNodesByLabels } from '../../apis/validate/kubelet-labels.ts';
+import { namedPorts } from '../../apis/validate/service.ts';
 import { isCovered, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { complement, type Range, unionRanges } from '../../lib/net/interval.ts';
 import { directPeers, type FamilyOf } from '../compile/address-set.ts';

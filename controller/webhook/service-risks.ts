@@ -1,7 +1,7 @@
 import { isDenial } from '../../apis/compiled.ts';
 import { overlaps } from '../../apis/difference/service-space.ts';
-import { namedPorts } from '../../apis/ip-protocols.ts';
 import type { ClusterNetworkPolicy, ClusterObjects, IPBlock, Rule, Service } from '../../apis/objects.ts';
+import { namedPorts } from '../../apis/validate/service.ts';
 import { type Family, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { complement, type Range, subtract, toInterval, union, unionRanges } from '../../lib/net/interval.ts';
 import { compareBigInts } from '../../lib/sharing/lists.ts';
